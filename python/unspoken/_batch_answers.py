@@ -47,7 +47,7 @@ class Place:
         return cls(questions, answers, keys, dict(options or {}))
 
     def missing(self) -> tuple[list[str], int]:
-        """Return the names of the files without an answer, and the number of those that have one."""
+        """Return the names of the files without an answer, and the number of files with an answer."""
         asked = Directory(self.questions, self.options).names()
         if not asked:
             raise ConfigurationError(

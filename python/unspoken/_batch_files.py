@@ -76,9 +76,9 @@ class Directory:
                     self._system.rm_file(f"{self._root}/{entry}")
 
     def fetch(self, home: str, names: list[str], most_bytes: int) -> Directory:
-        """Return this directory if it is on this machine, else a copy of these files of it in the directory `home`.
+        """Return this directory if it is on this machine, else a copy of these of its files in the directory `home`.
 
-        All files together have so many bytes at most.
+        All files together have `most_bytes` bytes at most.
         """
         if self._is_local():
             return self
@@ -111,7 +111,7 @@ class Directory:
         return Source(call, key)
 
     def questions(self, name: str, most_bytes: int) -> Iterator[Query]:
-        """Read a file of questions, row by row; a query has so many bytes at most."""
+        """Read a file of questions, row by row; a query has `most_bytes` bytes at most."""
         for row in self._rows(name, _QUESTIONS, Query, most_bytes):
             query = Query(*row)
             if query.query is None:
@@ -119,7 +119,7 @@ class Directory:
             yield query
 
     def answers(self, name: str, most_bytes: int) -> Iterator[Answer]:
-        """Read a file of answers, row by row; an answer has so many bytes at most."""
+        """Read a file of answers, row by row; an answer has `most_bytes` bytes at most."""
         for row in self._rows(name, _ANSWERS, Answer, most_bytes):
             answer = Answer(*row)
             if (answer.answer is None) == (answer.error is None):
@@ -134,7 +134,7 @@ class Directory:
 
     @contextlib.contextmanager
     def write_answers(self, name: str, source: Source) -> Iterator[Any]:
-        """Write a file of answers, likewise."""
+        """Write a file of answers, in the same way."""
         with self._writing(name, _ANSWERS, Answer, source) as add:
             yield add
 
@@ -234,7 +234,7 @@ def _check_group(name: str, group: Any, most_bytes: int) -> None:
     columns = [group.column(index) for index in range(group.num_columns)]
     if group.num_rows != 1 or any(column.compression != "UNCOMPRESSED" for column in columns):
         raise UnspokenError(f"read {name}: found rows in groups or compressed; needed them as unspoken.batches writes")
-    # What the file says of the group need not be what it says of its columns, by which they are read.
+    # The sizes that the file states for a group may differ from the sizes of its columns, by which it is read.
     stored, plain = (
         sum(getattr(column, size) for column in columns)
         for size in ("total_compressed_size", "total_uncompressed_size")

@@ -46,7 +46,7 @@ def _guarded(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             return function(*arguments, **options)
         except (TypeError, UnicodeEncodeError, OverflowError) as error:
-            # One that passed through Python code on its way is that of a callback.
+            # An error that passed through Python code on its way comes from a callback.
             if isinstance(error, ArgumentError) or (error.__traceback__ and error.__traceback__.tb_next):
                 raise
             said = f"{name}: {_said(error)}"

@@ -106,12 +106,12 @@ class Client(PreparingClient[_unspoken.Connection]):
             ``sqrt(n) / 2 * 2**-bits``. This requires a service that computes correctly.
         uncertain : bool
             Return labels that the noise may have decided. `False`, the default, raises `UncertainError` if the
-            probability that a label is that of the exact scores may be below 0.95.
+            probability that the exact scores give the same label may be below 0.95.
 
         Returns
         -------
         labels, scores
-            As for `classify`; the label is that of the largest noisy score.
+            As for `classify`; the label has the largest noisy score.
 
         Warns
         -----
@@ -161,7 +161,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many questions will take."""
+        """Return what `questions` questions will take."""
         return _unspoken.Connection.cost(self._service, self._application, self._words, self._state_dir, questions)
 
 

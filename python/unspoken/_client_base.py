@@ -123,9 +123,9 @@ class ConnectionOptions(TypedDict, total=False):
         Allow plain HTTP to another machine. Anyone on the network path then sees the token, and the
         times and sizes of requests. `False` by default; not needed for a service on this machine.
     state_dir : path, optional
-        Directory for the secret key; anyone who can read it can read the queries. The default is
-        that of the `unspoken` command: ``$UNSPOKEN_STATE``, or ``unspoken`` in ``$XDG_DATA_HOME`` or in
-        ``~/.local/share``. One client at a time generates keys for a service and application.
+        Directory for the secret key; anyone who can read it can read the queries. The default is the same as for the
+        `unspoken` command: ``$UNSPOKEN_STATE``, or ``unspoken`` in ``$XDG_DATA_HOME`` or in ``~/.local/share``. One
+        client at a time generates keys for a service and application.
     progress : bool or callable
         `True`, the default, draws bars on standard error if that is a terminal; a callable is
         called with a `Progress` instead.
@@ -167,7 +167,7 @@ class ServiceOptions(ConnectionOptions, total=False):
         encrypts on demand, which takes milliseconds. Each preparation is used once. Do not use this
         in a process whose memory may be restored from a snapshot.
     pool_bytes : int
-        Maximum bytes of memory for that; 256 MiB by default. A query needs 0.1 to 10 MiB.
+        Maximum bytes of memory for these encryptions; 256 MiB by default. A query needs 0.1 to 10 MiB.
     token, ca_file, insecure_http, insecure_parameters, state_dir, progress, timeout
         See `ConnectionOptions`.
 
@@ -223,10 +223,10 @@ class ServiceClient(ABC, Generic[ConnectionT]):
 
     @abstractmethod
     def _predict(self, questions: int) -> dict[str, int]:
-        """Ask the service for its description, and return what so many questions will take."""
+        """Ask the service for its description, and return what `questions` questions will take."""
 
     def cost(self, questions: int) -> Cost:
-        """Return what so many questions will take. Sends no query and no keys.
+        """Return what `questions` questions will take. Sends no query and no keys.
 
         Parameters
         ----------

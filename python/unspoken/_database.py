@@ -82,13 +82,12 @@ class Database:
     ``unspoken serve --database`` serves it, `RetrievalClient` queries it. Its records are read by key,
     or by index from 0. Keys are not stored, only hashes of them, so they cannot be listed.
 
-    One version is read at a time: changes of other processes appear after `refresh`, those of `edit`
-    at once.
+    One version is read at a time: changes of other processes appear after `refresh`, changes by `edit` at once.
 
     Parameters
     ----------
     directory : path
-        The database. It is opened, and every byte of its files is compared with its checksum.
+        The database. Opening it compares every byte of its files with checksums.
 
     Raises
     ------

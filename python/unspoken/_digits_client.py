@@ -92,12 +92,12 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
             added to every score: see `Client.classify_to_share`.
         uncertain : bool
             Return digits that the noise may have decided. `False`, the default, raises `UncertainError` if the
-            probability that a digit is that of the exact scores may be below 0.95.
+            probability that the exact scores give the same digit may be below 0.95.
 
         Returns
         -------
         digits, scores
-            As for `recognise`; the digit is that of the largest noisy score.
+            As for `recognise`; the digit has the largest noisy score.
 
         Raises
         ------
@@ -136,5 +136,5 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many questions will take."""
+        """Return what `questions` questions will take."""
         return _unspoken.DigitsConnection.cost(self._service, self._application, self._state_dir, questions)

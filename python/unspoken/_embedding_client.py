@@ -106,7 +106,7 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many questions will take."""
+        """Return what `questions` questions will take."""
         return _unspoken.EmbeddingConnection.cost(
             self._service, self._application, self._codes, self._state_dir, questions
         )

@@ -19,11 +19,10 @@ from unspoken.errors import TrainingError
 class FastText(TextClassifier[_unspoken.Model]):
     """A text classifier with a compressed embedding table, which allows encrypted lookups.
 
-    Each word is one column in each of a few subtables; a text's scores are the sums over its
-    words. `fit` trains both, and the same seed, data and options give the same model bit for bit.
-    Words are those of Unicode, in lower case, without digits and punctuation; each character of
-    Chinese, Japanese (but Katakana) and Thai is a word, for which `bigrams` helps.
-    It works with scikit-learn's tools where that is installed, and does not need it.
+    Each word is one column in each of a few subtables; a text's scores are the sums over its words. `fit` trains both,
+    and the same seed, data and options give the same model bit for bit. Words are words of Unicode, in lower case,
+    without digits and punctuation; each character of Chinese, Japanese (but Katakana) and Thai is a word, for which
+    `bigrams` helps. It works with scikit-learn's tools where that is installed, and does not need it.
 
     Parameters
     ----------
@@ -38,8 +37,8 @@ class FastText(TextClassifier[_unspoken.Model]):
     bigrams : bool
         Whether adjacent pairs of words are tokens too.
     max_tokens : int
-        Maximum tokens of a text; later ones are ignored, with a `TextWarning`. A service needs a
-        power of two; twice as many halve the number of messages in a query.
+        Maximum tokens of a text; later tokens are ignored, with a `TextWarning`. A service needs a power of two;
+        doubling it halves the number of messages in a query.
     min_count : int
         Minimum count of a word in training; rarer words are unknown.
     max_vocabulary : int

@@ -33,8 +33,8 @@ class LinearHead(TextClassifier[_unspoken.Head]):
     table : CompressedTable
         The table, with both halves.
     max_tokens : int
-        Maximum tokens of a text, a power of two; later ones are ignored, with a `TextWarning`. Twice as
-        many halve the number of texts in a query.
+        Maximum tokens of a text, a power of two; later tokens are ignored, with a `TextWarning`. Doubling it halves the
+        number of texts in a query.
     ridge : float
         Half of this times the squared weights, of standardised features, is added to the loss of all
         texts.
@@ -118,14 +118,14 @@ class LinearHead(TextClassifier[_unspoken.Head]):
         *,
         max_tokens: int = 128,
     ) -> LinearHead:
-        """Make a head of given numbers, for instance those of a trained ``sklearn`` or ``torch`` model.
+        """Make a head of given numbers, for instance from a trained ``sklearn`` or ``torch`` model.
 
         Parameters
         ----------
         table : CompressedTable
         weight : array-like of numbers, shape (classes, width)
-            With two classes also shape (1, width), as in ``coef_`` of scikit-learn: the score of the second
-            class minus that of the first.
+            With two classes also shape (1, width), as in ``coef_`` of scikit-learn: the score of the second class minus
+            the score of the first.
         bias : array-like of numbers, shape (classes,)
             Or of shape (1,) with one row of weights.
         classes : iterable
@@ -182,7 +182,7 @@ class LinearHead(TextClassifier[_unspoken.Head]):
         Raises
         ------
         ModelError
-            If the file is missing or is not a linear head, or its width is not that of the table.
+            If the file is missing or is not a linear head, or its width differs from the table's.
 
         Examples
         --------

@@ -17,7 +17,8 @@ Outcome = tuple[str, bytes, int]
 
 
 class KeyCache:
-    """Loaded keys up to so many bytes, or those of one client if they are larger; those that were used last stay."""
+    """Loaded keys: up to a number of bytes, or the keys of one client if they are larger. The keys that were used last
+    stay."""
 
     def __init__(self, application: LocalApplication, capacity: int) -> None:
         self._application = application

@@ -111,16 +111,16 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         texts : iterable of str
             As for `classify`.
         bits : int
-            Noise of ``2**bits`` times the bound of the error is added to every score; the guarantee is that of
+            Noise of ``2**bits`` times the bound of the error is added to every score; the guarantee is the same as in
             `Client.classify_to_share`. Its size shows the number of tokens of a text up to a factor of two.
         uncertain : bool
             Return labels that the noise may have decided. `False`, the default, raises `UncertainError` if the
-            probability that a label is that of the exact scores may be below 0.95.
+            probability that the exact scores give the same label may be below 0.95.
 
         Returns
         -------
         labels, scores
-            As for `classify`; the label is that of the largest noisy score.
+            As for `classify`; the label has the largest noisy score.
 
         Raises
         ------
@@ -179,5 +179,5 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many questions will take."""
+        """Return what `questions` questions will take."""
         return _unspoken.LayerConnection.cost(self._service, self._application, self._codes, self._state_dir, questions)

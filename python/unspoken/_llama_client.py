@@ -75,7 +75,7 @@ class GenerationStream(Iterator[str]):
     Attributes
     ----------
     generation : Generation
-        All text so far, and what it took; at the end of the stream that of `LlamaClient.generate`.
+        All text so far, and what it took; at the end of the stream the same as `LlamaClient.generate` returns.
 
     Examples
     --------
@@ -260,5 +260,5 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many passes will take."""
+        """Return what `questions` passes will take."""
         return _unspoken.LlamaConnection.cost(self._service, self._application, self._model, self._state_dir, questions)

@@ -263,7 +263,7 @@ class Matrix(Encrypted):
         return rearrange.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def ravel(self, order: str = "C") -> Matrix:
-        """Return the entries in row-major order as a vector. Costs are those of `reshape`.
+        """Return the entries in row-major order as a vector. It costs the same as `reshape`.
 
         Examples
         --------
@@ -311,7 +311,7 @@ class Matrix(Encrypted):
         return rearrange.expand_dims(selected, added) if added else selected
 
     def dot(self, other: Matrix | Plain, out: None = None) -> Matrix:
-        """Return the product, as numpy's ``dot``: for matrices and vectors that of ``@``.
+        """Return the product, as numpy's ``dot``: for matrices and vectors the same as ``@``.
 
         Examples
         --------
@@ -425,8 +425,8 @@ class Matrix(Encrypted):
             Name of a parameter set; default: the first of the 50-bit and 30-bit sets that is deep enough
             and has room for all values.
         largest : float, optional
-            Largest magnitude of an input's entry; default: that of the arrays, or 1. The plan has room for
-            every value of a run with such inputs, and `MatrixSecret.encrypt` refuses larger entries.
+            Largest magnitude of an input's entry; default: the largest magnitude of the arrays, or 1. The plan has room
+            for every value of a run with such inputs, and `MatrixSecret.encrypt` refuses larger entries.
         most_keys : int, optional
             Maximum rotation keys of one product: fewer keys need more time.
         tile, blocks : int, optional

@@ -122,5 +122,5 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many questions will take."""
+        """Return what `questions` questions will take."""
         return _unspoken.MatrixConnection.cost(self._service, self._application, self._state_dir, questions)

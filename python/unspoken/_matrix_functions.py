@@ -31,7 +31,7 @@ def _matrix_of(name: str, a: Any) -> Matrix:
 
 
 def _with_core(name: str, a: Any, axes: int) -> Any:
-    """Return an operand whose matrices or vectors have so many axes."""
+    """Return an operand whose matrices or vectors have `axes` axes."""
     array = arithmetic.array(a)
     if (array.ndim if isinstance(array, np.ndarray) else len(array._core)) != axes:
         raise MatrixError(f"{name}: an operand of shape {array.shape}; needed {axes} axes, besides an encrypted batch")

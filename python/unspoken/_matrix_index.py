@@ -46,8 +46,8 @@ def _is_integer(key: Any) -> bool:
 def entries(key: Any, shape: tuple[int, ...]) -> npt.NDArray[np.intp] | None:
     """Return the places in row-major order of the entries that index arrays select, None for other keys.
 
-    Index arrays are one of several axes for a vector, or one for each axis of a matrix, as in numpy. `shape`
-    is that of a matrix or vector, without the batch.
+    Index arrays are one of several axes for a vector, or one for each axis of a matrix, as in numpy. `shape` is the
+    shape of a matrix or vector, without the batch.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _without_ellipsis(keys: list[Any], axes: int) -> list[Any]:
 
 
 def _is_open_mesh(keys: list[Any]) -> bool:
-    """Return whether the keys are those of ``numpy.ix_``."""
+    """Return whether the keys come from ``numpy.ix_``."""
     rows, columns = (np.shape(each) for each in keys)
     return len(rows) == 2 and len(columns) == 2 and rows[1] == 1 and columns[0] == 1
 

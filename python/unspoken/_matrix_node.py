@@ -30,7 +30,7 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """An input: its name ('' if it is numbered later), the axes of its array, and the array, if there is one."""
+    """An input: name ('' if it is numbered later), axes of the array, and the array, if there is one."""
 
     name: str
     axes: tuple[bool, bool, bool]
@@ -39,7 +39,7 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An input, or an operation on other nodes; its shape is that of a matrix."""
+    """An input, or an operation on other nodes; its shape is the shape of a matrix."""
 
     definition: Input | _unspoken.MatrixOperation
     operands: tuple[Node, ...]
@@ -58,7 +58,7 @@ class Node:
     def apply(self, kind: str, *others: Node, payload: Payload = None) -> Node:
         """Return the operation of this kind on this node and others.
 
-        Kinds, operands and payloads are those of the compiled module, which also computes the shapes.
+        The compiled module defines kinds, operands and payloads, and also computes the shapes.
 
         Examples
         --------
@@ -77,7 +77,7 @@ class Node:
         return source if source.shape == shape else source.apply("reshape", payload=shape)
 
     def transpose(self) -> Node:
-        """Return the transpose; that of a row or a column is a reshape, which is cheaper."""
+        """Return the transpose; for a row or a column this is a reshape, which is cheaper."""
         return self.reshape(self.shape[::-1]) if 1 in self.shape else self.apply("transpose")
 
     @staticmethod

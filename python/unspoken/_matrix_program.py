@@ -410,7 +410,7 @@ class EncryptedMatrix(Encrypted, Message[_unspoken.EncryptedMatrix]):
 
 
 def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
-    """Plan an expression; options are those of `Matrix.plan`."""
+    """Plan an expression; for the options see `Matrix.plan`."""
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise ArgumentError(f"plan() got unexpected arguments {', '.join(unknown)}; there are {', '.join(_OPTIONS)}")

@@ -139,7 +139,7 @@ def sum_axis(axis: Any, shape: tuple[int, ...], batched: bool) -> tuple[int, ...
 
 
 def reshaped(shape: object, size: int) -> tuple[int, ...]:
-    """Return the shape of so many entries that a shape with at most one -1 stands for.
+    """Return the shape that a shape with at most one -1 stands for, given the number of entries.
 
     Examples
     --------

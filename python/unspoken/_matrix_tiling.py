@@ -75,7 +75,7 @@ def _kron(a: Any, b: Any) -> Matrix:
 
 
 def _aligned(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return both with as many axes besides the batch; new ones are the first, as in numpy."""
+    """Return both with the same number of axes besides the batch; new axes come first, as in numpy."""
     ndim, arrays = max(a.ndim, b.ndim), (a, b)
     shapes = [(1,) * (ndim - each.ndim) + each.shape for each in arrays]
     batched = [batch(each) is not None for each in arrays]

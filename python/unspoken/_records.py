@@ -105,8 +105,8 @@ def read_records(
         Encoding of a CSV or TSV file, for instance ``"windows-1252"``. Default: UTF-8. Rows with other
         bytes are refused.
     hidden : bool
-        Whether the hidden files of a folder are records too: those whose name, or that of a folder above
-        them, begins with a dot. If some are left out, using the records warns and names them.
+        Whether the hidden files of a folder are records, too: files whose name, or the name of a folder above, begins
+        with a dot. If files are left out, using the records warns and names these files.
 
     Returns
     -------

@@ -40,8 +40,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         ``"unseal/codes"``. Records are then opened with them. Each question counts there, whether
         its record exists or not. Its bytes are in `usage`, but not in `cost`.
     public_key : str, optional
-        Public key of the sealed database, in hexadecimal, as its owner tells it. Default: the one
-        that the service describes first. Only with `unseal`.
+        Public key of the sealed database, in hexadecimal, as its owner tells it. Default: the key that the service
+        describes first. Only with `unseal`.
     **options
         How to connect, where keys are stored: see `ConnectionOptions`.
 
@@ -185,7 +185,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         )
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many questions will take."""
+        """Return what `questions` questions will take."""
         return _unspoken.RetrievalConnection.cost(
             self._service, self._application, self._query, self._state_dir, questions
         )

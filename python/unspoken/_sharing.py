@@ -1,4 +1,4 @@
-"""Labels of scores with noise: those that the noise may have decided are refused."""
+"""Labels of scores with noise: labels that the noise may have decided are refused."""
 
 from __future__ import annotations
 

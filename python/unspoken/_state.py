@@ -39,7 +39,7 @@ def default_state_directory() -> Path:
 
 
 def _home() -> Path:
-    """Return the home directory: that of HOME, or of the system; a relative path if there is none."""
+    """Return the home directory: from HOME, or from the system; a relative path if there is none."""
     if os.environ.get("HOME") or not hasattr(os, "getuid"):
         return Path(os.environ.get("HOME") or os.environ.get("USERPROFILE", ""))
     import pwd  # not on all systems

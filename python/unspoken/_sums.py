@@ -124,7 +124,7 @@ class SumsCollection:
         return cls._of(_unspoken.SumsCollection.from_bytes(*parts))
 
     def save(self, name: str | PathLike[str]) -> None:
-        """Write ``NAME.public`` and ``NAME.private``, the latter readable by its owner only.
+        """Write ``NAME.public`` and ``NAME.private``. Only its owner can read ``NAME.private``.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         RefusedError
             If the collection is closed or full.
         MismatchError
-            If the service offers another collection than that of `fingerprint`, or than before.
+            If the service offers another collection than `fingerprint` names, or than before.
         ConfigurationError
             If the client has neither a `fingerprint` nor `trust_first`; nothing was sent.
 
@@ -292,7 +292,7 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         RefusedError
             If there are too few contributions.
         SumsError
-            If the sums cannot be those of contributions in range.
+            If contributions in range cannot give these sums.
         MismatchError
             If the service offers another collection.
 
@@ -327,7 +327,7 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         return connection
 
     def _predict(self, questions: int) -> dict[str, int]:
-        """Return what so many contributions will take."""
+        """Return what `questions` contributions will take."""
         return _unspoken.SumsConnection.cost(
             self._service, self._application, self._fingerprint, self._state_dir, questions
         )

@@ -81,8 +81,8 @@ class CompressedTable:
         Parameters
         ----------
         matrix : array-like, shape (tokens, width), optional
-            The table to compare with, its rows in the order of `tokens`. Default: the one that
-            was compressed, which a table read from files does not have.
+            The table to compare with, its rows in the order of `tokens`. Default: the table that was compressed. A
+            table read from files does not have it.
 
         Examples
         --------

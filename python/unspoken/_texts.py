@@ -1,4 +1,4 @@
-"""Texts: reading labelled ones, checks of those that callers pass, and warnings about them."""
+"""Texts: reading of labelled texts, checks of texts that callers pass, and warnings about texts."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def load_texts(
         - ``"csv"``: a file with a header, in which `text_column` and `label_column` are named.
         - ``"enron-spam"``: Enron-Spam; its folders ``enron1`` to ``enron6``, one of them, or the CSV file
           with the columns ``Subject``, ``Message`` and ``Spam/Ham``.
-        - ``"drug-reviews"``: ``drugsComTrain_raw.tsv`` or ``drugsComTest_raw.tsv`` of Drugs.com. Ratings
-          of 1 to 5 have the label ``negative``, those of 6 to 10 ``positive``.
+        - ``"drug-reviews"``: ``drugsComTrain_raw.tsv`` or ``drugsComTest_raw.tsv`` of Drugs.com. Ratings of 1 to 5 have
+          the label ``negative``, ratings of 6 to 10 ``positive``.
     text_column, label_column : str, optional
         Names of columns, for ``"csv"`` only.
     delimiter : str
@@ -64,7 +64,7 @@ def load_texts(
     Returns
     -------
     texts, labels : list of str
-        As many of each, in the order of the file.
+        One text and one label for each row, in the order of the file.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def text_list(texts: Iterable[str], name: str) -> list[str]:
 def labelled(
     read: Iterable[tuple[list[str], npt.NDArray[np.float64]]],
 ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
-    """Return the labels and the scores of all texts, from those of one batch after the other.
+    """Return the labels and the scores of all texts, joined batch after batch.
 
     Examples
     --------

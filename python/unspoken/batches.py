@@ -225,7 +225,7 @@ def answer(
     kind : str
         ``classify``, ``embed``, ``digits`` or ``matrix``, as for ``unspoken serve --offer``.
     path : path
-        Model, table or program: the one that the service of the clients has.
+        Model, table or program: the same as the clients' service has.
     questions, answers : path or URL
         Directories of files, of this machine or of ``fsspec``. Each file of answers has the name of its questions.
     keys : path or URL
@@ -285,7 +285,7 @@ def _queries(client: PreparingClient[Any], connection: Any, call: str, questions
 
 
 def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, answer: Answer) -> Any:
-    """Decrypt an answer, if it is that to the next questions."""
+    """Decrypt an answer, if it answers the next questions."""
     if answer.first != done:
         raise UnspokenError(f"found no answers to questions {done} to {answer.first}; {_AGAIN}")
     asked = listed[answer.first : answer.first + answer.size]
@@ -300,7 +300,7 @@ def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, ans
 
 
 def _most_bytes(questions: int, connection: Any) -> int:
-    """Return the bytes of files with the longest answers to so many questions."""
+    """Return the bytes of files with the longest answers to `questions` questions."""
     rows = -(-questions // connection.batch)
     return int(rows * (connection.answer_bytes + 2 * ROW_BYTES)) + FILE_BYTES
 
@@ -317,7 +317,7 @@ def _only_call(directory: Directory, names: list[str]) -> str:
 
 
 def _tag(connection: Any, call: str, first: int, listed: Sequence[Any]) -> bytes:
-    """Authenticate questions and their place, so that answers are not taken for those to others."""
+    """Authenticate questions and their place, so that answers are not taken for answers to other questions."""
     digest = hashlib.blake2b(f"{call} {first} {len(listed)} ".encode())
     _feed(digest, list(listed))
     tag: bytes = connection.tag(digest.digest())

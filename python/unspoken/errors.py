@@ -191,7 +191,7 @@ class TrainingError(UnspokenError, ValueError):
 
 
 class UncertainError(UnspokenError):
-    """Noise that makes scores shareable may have decided labels: they can be others than those of the exact scores.
+    """Noise that makes scores shareable may have decided labels: the exact scores may give other labels.
 
     Attributes
     ----------
@@ -200,8 +200,8 @@ class UncertainError(UnspokenError):
     scores : ndarray of float64
         The noisy scores, which may be shared.
     certainties : ndarray of float64
-        For each label a lower bound of the probability that it is that of the exact scores. It follows from
-        the noisy scores, and may be shared.
+        For each label a lower bound of the probability that the exact scores give the same label. It follows from the
+        noisy scores, and may be shared.
 
     Examples
     --------
@@ -256,7 +256,7 @@ class DatabaseLockedError(DatabaseError):
 
 
 class NoSuchIndexError(UnspokenError, IndexError):
-    """An index is beyond the records of a database, or beyond those that it has room for."""
+    """An index is beyond the records of a database, or beyond its room for records."""
 
 
 class NoSuchKeyError(UnspokenError, KeyError):

@@ -130,7 +130,7 @@ class SecretKey:
             Compute modulo the plaintext modulus: results that leave the range wrap around. `False` by
             default.
         pool : ZeroPool, optional
-            A pool of this key, of which one entry is used, if there is one.
+            A pool of this key. One entry is used, if there is one.
 
         Raises
         ------
@@ -280,9 +280,9 @@ class PublicKey:
 class EncryptedVector:
     """An encrypted vector of integers. ``+``, ``-`` and ``*`` work entry by entry and need no key.
 
-    The other operand of ``+`` and ``-`` is a vector of the same key or plaintext integers; that of
-    ``*`` is plaintext integers. Each operation computes the bound of its result, `most`, and raises
-    `ExactError` if that leaves the range of the parameters.
+    The other operand of ``+`` and ``-`` is a vector of the same key or plaintext integers; the other operand of ``*``
+    is plaintext integers. Each operation computes the bound of its result, `most`, and raises `ExactError` if this
+    bound leaves the range of the parameters.
 
     Examples
     --------
@@ -334,7 +334,7 @@ class EncryptedVector:
         return cls(vector, None if wraps else _bound(most, vector.largest))
 
     def to_bytes(self) -> bytes:
-        """Return the encrypted vector, to send or store. Its length and its bound are not part of it.
+        """Return the encrypted vector, to send or store. The bytes contain neither its length nor its bound.
 
         Examples
         --------

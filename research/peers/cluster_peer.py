@@ -48,7 +48,7 @@ PRESET = {"preset": "n14_real_depth8_scale30", "batch": "4"}
 RECORD_BYTES = 2048
 # Between two reports of Ray's metrics.
 REPORT_SECONDS = 0.5
-# Those that ask at once.
+# Clients that ask at once.
 CLIENTS = 8
 # Logical ones: Ray places replicas by them, and all of them share the real ones.
 LOGICAL_CPUS = 32
@@ -120,7 +120,7 @@ class Cluster:
         names, animals = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"], ["dog", "cat", "bird", "frog", "bear", "fish"]
         told = [self.told(f"One day, {name} and a {animal} went to the park.") for name in names for animal in animals]
         (self.home / "stories.txt").write_text("\n".join(told))
-        # Polynomials are chosen for as many tokens as a session may have.
+        # Polynomials are chosen for the number of tokens that a session may have.
         sizes = ["--public", public, "--private", chunk, "--chunk", chunk, "--tokens", 2000]
         self.run("llama", "prepare", "--model", model / "model.bin", "--text", self.home / "stories.txt", *sizes,
                  "--out", out)  # fmt: skip
@@ -154,7 +154,7 @@ class Cluster:
         return prompt + subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def tokens_of(self, text, prepared, count):
-        """Return the beginning of a text, about so many tokens of the model."""
+        """Return the beginning of a text, about `count` tokens of the model."""
         half = unspoken._unspoken.LlamaModel.load(str(prepared / "client"))
         words = text.split()
         while len(half.tokens(" ".join(words))) > count - 4:

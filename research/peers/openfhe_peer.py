@@ -36,7 +36,7 @@ from protocol import (  # noqa: E402
 
 # Bits of OpenFHE's auxiliary (special) primes in 64-bit builds.
 AUX_PRIME_BITS = 60
-# The only rotation with a key is that by one slot.
+# The only rotation with a key is the rotation by one slot.
 ROTATION = 1
 # Maximum error of a slot.
 MAX_ERROR = 2.0**-12

@@ -105,8 +105,7 @@ def serve(peer):
             reply = _answer(peer, command)
         except PeerError as error:
             reply = {"error": str(error)}
-        # The boundary of the process: every failure, including those of a library, becomes an answer instead of ending
-        # the child.
+        # The boundary of the process: every failure, also of a library, becomes an answer instead of ending the child.
         except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), file=answers, flush=True)

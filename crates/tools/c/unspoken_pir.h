@@ -48,7 +48,7 @@ typedef enum UnspokenPirStatus {
    */
   UNSPOKEN_PIR_STATUS_NULL_POINTER = 1,
   /**
-   * Another call uses the client. Its last error is that of an earlier call.
+   * Another call uses the client. The client's last error belongs to an earlier call.
    */
   UNSPOKEN_PIR_STATUS_BUSY = 2,
   /**
@@ -102,9 +102,10 @@ typedef struct UnspokenPirRequest UnspokenPirRequest;
 /**
  * Functions that store the numbers of session queries.
  *
- * A number that is used twice reveals the difference of two questions. So what these functions store must be on disk
- * when they return, and must never be restored from a copy; if that cannot be ruled out, use compact queries. They are
- * called on the thread that calls the function of the client, and return 0, or another number if they could not do it.
+ * A number that is used twice reveals the difference of two questions. So a stored number must be on disk when a
+ * function returns, and must never be restored from a copy; if that cannot be ruled out, use compact queries. The
+ * functions are called on the thread that calls the function of the client, and return 0, or another number after a
+ * failure.
  */
 typedef struct UnspokenPirCounters {
   /**
@@ -260,7 +261,7 @@ enum UnspokenPirStatus unspoken_pir_ask_indices(const struct UnspokenPirClient *
  * request, which unspoken_pir_request_free frees.
  *
  * # Safety
- * `client` is not freed; there are `count` pointers at `keys`, and so many numbers at `lengths`; each key is valid;
+ * `client` is not freed; there are `count` pointers at `keys`, and `count` numbers at `lengths`; each key is valid;
  * `request` is valid.
  */
 enum UnspokenPirStatus unspoken_pir_ask_keys(const struct UnspokenPirClient *client,

@@ -127,7 +127,7 @@ class Gateway:
         def start() -> ServiceGateway:
             if mirror is not None:
                 mirror.restore()
-            # Ray makes no handle of replicas that are gone, so those of before a move are not asked for.
+            # Ray makes no handle of replicas that are gone, so replicas from before a move are not asked for.
             now = dict(self._placed)
             for name, app in moves.load().items():
                 now[name] = replace(now[name], app=app)
@@ -167,7 +167,7 @@ class Gateway:
             self._hosts[each.name].move(_handle(each), each.facts)
 
     def urls(self) -> tuple[str, str | None]:
-        """Return the address, and that of the metrics."""
+        """Return the address, and the address of the metrics."""
         return self._service.url, self._service.metrics_url
 
     def close(self, control: Control) -> None:

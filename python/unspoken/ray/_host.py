@@ -24,7 +24,7 @@ _LOAD_SECONDS = 300.0
 _LOOK_SECONDS = 2.0
 #: Pause between attempts, in seconds.
 _PAUSE = 0.2
-#: First bytes of bundles that were accepted, of which so many are remembered.
+#: Number of accepted bundles whose first bytes are remembered.
 _MOST_HEADERS = 4096
 
 #: Bytes of a query in one argument of a call. Ray puts arguments of over 100 KiB into its object store, which takes
@@ -74,7 +74,7 @@ class Host:
                 self._facts = facts
 
     def move(self, handle: Any, facts: dict[str, Any]) -> None:
-        """Pass later queries to other replicas. Those that wait are answered by the replicas that have them."""
+        """Pass later queries to other replicas. Waiting queries are answered by the replicas that have them."""
         with self._lock:
             self._handle, self._facts = handle, facts
 
@@ -96,7 +96,7 @@ class Host:
         return complaint
 
     def check_header(self, header: bytes) -> Outcome:
-        """Check whether the first bytes of a bundle are those of keys for this application."""
+        """Check whether a bundle with these first bytes has keys for this application."""
         # They are checked again before each use of the keys.
         if header in self._headers:
             return "answer", b"", 0

@@ -9,7 +9,7 @@ from unspoken.ray._offer import Offer
 
 
 def loaded(offer: Offer) -> LocalApplication:
-    """Load the application of an offer, with as many threads as it has cores. Before all other work of the core."""
+    """Load the application of an offer, with one thread for each of its cores. Before all other work of the core."""
     # The threads of the Rust core are started by its first work.
     os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
     options = {str(name): str(value) for name, value in offer.options.items()}

@@ -41,7 +41,7 @@ class Offer:
     path : str or Path
         Directory or file, which every node must reach under this path.
     name : str, optional
-        Name in the address of the service; by default that of the kind.
+        Name in the address of the service; by default the name for the kind.
     options : mapping of str to str
         Options of the kind.
     replicas : int or (int, int)

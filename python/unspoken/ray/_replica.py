@@ -26,8 +26,8 @@ _REPORT_SECONDS = 0.25
 class Replica:
     """Answers queries one after the other: each uses all cores of the replica, and its helpers.
 
-    What is short is answered meanwhile. Where one computation answers several queries, those that wait are answered by
-    the next one together.
+    Short questions are answered meanwhile. Where one computation answers several queries, the next computation answers
+    all waiting queries together.
     """
 
     def __init__(self, offer: Offer) -> None:
@@ -49,7 +49,7 @@ class Replica:
         return self._application.published()
 
     async def check_header(self, header: bytes) -> Outcome:
-        """Check whether the first bytes of a bundle are those of keys for this application."""
+        """Check whether a bundle with these first bytes has keys for this application."""
         return self._application.check_header(header)
 
     async def load_keys(self, key: str, keys: list[Any]) -> Outcome:

@@ -28,8 +28,8 @@ _CONTROL_SECONDS = 60.0
 _START_SECONDS = 3600.0
 _log = logging.getLogger("unspoken.ray")
 
-#: Queries of one replica that the gateway waits for at once, and what a replica has at once: those that one computation
-#: answers, others that wait for the next one, and short questions.
+#: Queries of one replica that the gateway waits for at once. A replica has at once: queries that one computation
+#: answers, queries that wait for the next computation, and short questions.
 _WAITING = 40
 #: Seconds in which old replicas may answer what they have.
 _LAST_SECONDS = 600
@@ -51,15 +51,15 @@ class Service:
 
     @property
     def metrics_url(self) -> str | None:
-        """The address of the gateway's metrics, if there is one. Ray exports those of the replicas."""
+        """The address of the gateway's metrics, if there is one. Ray exports the metrics of the replicas."""
         return self._urls[1]
 
     def update(self, offer: Offer | Shards) -> None:
         """Replace an application by another one of the same name, with other files, options or replicas.
 
-        The new replicas are started beside the old ones. Once all of them are ready, later queries go to them, and the
-        old ones end when they have answered. Clients read the new description when they need it; of a database in
-        shards, nothing is answered for a second until the gateway has seen that all shards have the same version.
+        The new replicas are started beside the old ones. Once all new replicas are ready, later queries go to them, and
+        the old replicas end when they have answered. Clients read the new description when they need it; of a database
+        in shards, nothing is answered for a second until the gateway has seen that all shards have the same version.
         """
         offers = offer.offers() if isinstance(offer, Shards) else [offer]
         locked = [each.kind for each in offers if each.has_own_directory]
@@ -227,7 +227,8 @@ class _Placing:
     def __init__(self, name: str) -> None:
         self._prefix = f"{name}--"
         self._run, self._count = uuid.uuid4().hex[:8], 0
-        #: All that were started and not deleted, and those that are used, by the names of our applications.
+        #: All applications of Ray Serve that were started and not deleted; and the used ones, by the names of our
+        #: applications.
         self._started: list[str] = []
         self._apps: dict[str, str] = {}
 
@@ -252,7 +253,7 @@ class _Placing:
         return Placed(app, _DEPLOYMENT, facts, published, offer.is_slow)
 
     def adopt(self, placed: Sequence[Placed]) -> list[str]:
-        """Take these as the applications of their names, and return those of Ray Serve that they replace."""
+        """Take these as the applications of their names, and return the applications of Ray Serve that they replace."""
         replaced = [self._apps[each.name] for each in placed if each.name in self._apps]
         self._apps.update({each.name: each.app for each in placed})
         return replaced

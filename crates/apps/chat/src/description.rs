@@ -31,8 +31,8 @@ const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
 /// What is needed where a kind is unknown.
 const NEWER: &str = "kind 0 or 1; update the older side";
 
-/// Factor by which results may exceed the largest ones that the preparation saw, times the margin of their unit. An
-/// answer with larger ones is an error for the client.
+/// Results may exceed the largest results of the preparation by this factor times the margin of their unit. An answer
+/// with larger ones is an error for the client.
 pub(crate) const RESULT_BOUND: f64 = 2.0;
 
 /// Most chunks of a session that a client accepts: the largest contexts have fewer.

@@ -35,8 +35,8 @@ pub enum ChatError {
         /// What was found.
         found: &'static str,
     },
-    /// This client refused the content of an answer before. It is final: whether an answer is refused depends on what
-    /// it decrypts to, so each further question would tell the service something about that.
+    /// This client refused the content of an answer before. The error is final: the refusal depends on the decrypted
+    /// answer, so each further question would tell the service something about it.
     #[error(
         "ask: found a client that refused an answer of this service, needed one that refused none; nothing was sent. \
          Each refusal tells a dishonest service something about the text, so do not send this text to this service \

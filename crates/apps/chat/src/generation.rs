@@ -48,8 +48,8 @@ pub struct Statistics {
     pub restarts: usize,
 }
 
-/// A text that a service continues without seeing it: public tokens, then private ones. It knows no service: it yields
-/// questions and takes answers, one after the other.
+/// A text that a service continues without seeing it: public tokens, then private ones. A generation knows no service:
+/// it yields questions and takes answers, one after the other.
 ///
 /// Private tokens are cut into chunks. A chunk is always sent full: drafts, which are guessed tokens, fill its unused
 /// end. The answer has the logits of every place of the chunk. The logits at the last known token give the next token.

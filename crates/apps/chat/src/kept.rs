@@ -27,8 +27,8 @@ use crate::client::SessionId;
 use crate::description::Description;
 
 /// Where a service keeps sessions, so that they outlive it. Entries have names of lower-case letters, digits, `-` and
-/// `.`, 72 characters. A service trusts a store to give back what it was given, or something damaged, which it notices;
-/// no other process may use the entries meanwhile.
+/// `.`, 72 characters. A service trusts a store to give entries back as they were, or damaged, which the service
+/// notices. No other process may use the entries meanwhile.
 pub trait SessionStore: Send + Sync {
     /// The names of all entries.
     ///

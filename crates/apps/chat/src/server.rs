@@ -158,7 +158,7 @@ pub struct LlamaServer {
     session_bytes: u64,
     limits: Limits,
     sessions: Sessions<Held>,
-    /// Keys and values of public tokens of sessions of other processes, whose parts this one computes.
+    /// Keys and values of public tokens, for sessions of other processes: this process computes parts of their passes.
     public: PublicCaches,
     keeper: Option<Keeper>,
     seeds: SeedGuard,
@@ -192,7 +192,7 @@ struct State {
 }
 
 impl State {
-    /// Whether a pass of this chunk begins a new one; otherwise it replaces the last one.
+    /// Whether a pass of this chunk begins a new chunk; otherwise it replaces the last chunk.
     fn begins(&self, chunk: u32) -> Result<bool, ChatError> {
         let (chunk, last) = (chunk as usize, self.private.chunk());
         let found = format!("chunk {chunk}");
@@ -484,7 +484,7 @@ impl LlamaServer {
 }
 
 /// The lowest level for results of this scale, which are at `top`. Results are at most [`RESULT_BOUND`]. There is room
-/// for larger ones, so that they do not wrap around to small ones and the client can refuse them.
+/// for larger results, so that they do not wrap around to small values and the client can refuse them.
 fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
     let fits = |level: &usize| {
         let (basis, ring) = (parameters.basis(*level), parameters.ring());

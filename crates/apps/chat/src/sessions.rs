@@ -82,7 +82,7 @@ impl<V> Sessions<V> {
     /// Takes a session into use; `None` if there is none.
     ///
     /// # Errors
-    /// If another query uses it: this does not wait, because it may be called on a thread that the other query needs.
+    /// If another query uses the session. The call does not wait, because the other query may need this thread.
     pub fn take(&self, (client, id): Key) -> Result<Option<Taken<'_, V>>, ChatError> {
         let mut entries = self.lock();
         self.remove_expired(&mut entries, Instant::now());

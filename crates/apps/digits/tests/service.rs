@@ -126,7 +126,7 @@ fn hostile_bytes_are_refused() {
         assert!(ask(&server, &keys, &damaged).is_err(), "{position}");
     }
     assert!(ask(&server, &keys, &vec![0; query.len() + 100]).is_err());
-    // Undamaged and of this network, but with vectors that are not those of a query.
+    // Undamaged and of this network, but with vectors that are no query.
     let vectors = server.header().unpack("query", &query, usize::MAX, usize::MAX).unwrap();
     let few = ask(&server, &keys, &server.header().pack(vectors[1..].to_vec())).unwrap_err();
     assert_eq!(few.kind(), ErrorKind::Mismatch, "{few}");
@@ -154,7 +154,7 @@ fn descriptions_that_make_no_sense_are_refused() {
     for len in [0, 1, sound.len() / 2] {
         assert!(Description::insecure_from_bytes(&sound[..len]).is_err(), "{len}");
     }
-    // The last value of a field is the one that counts: channels, hidden, batch, query level.
+    // The last value of a field counts: channels, hidden, batch, query level.
     for (field, value, part) in [
         (0x28, 3, "channels"),
         (0x30, 7, "Shape"),
@@ -239,7 +239,7 @@ fn clients_share_a_device_whose_memory_is_for_one() {
     };
     answered(0).unwrap();
     let query_bytes = copied_for(0);
-    // The keys of the other two find no room beside those of the first, but the work does.
+    // The keys of the other two clients find no room beside the keys of the first, but the work does.
     let (key_bytes, (used, waiting)) = (host.key_limits().memory_bytes, device.taken_bytes());
     device.limit_memory(used + waiting + key_bytes as usize / 3);
     for turn in 0..2 {

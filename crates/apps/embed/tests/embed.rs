@@ -184,7 +184,7 @@ fn small_queries_find_the_embeddings() {
     }
 }
 
-/// Embeddings of all tokens, of that many numbers.
+/// Embeddings of all tokens, of `width` numbers.
 fn rows_of(width: usize) -> EmbeddingTable {
     let tokens = TokenList::new((0..=TOKENS).map(|i| format!("w{i}")).collect()).unwrap();
     let values = (0..=TOKENS).flat_map(|i| (0..width).map(move |j| ((i * i + 7 * j) as f32 * 0.37).sin()));
@@ -421,7 +421,7 @@ fn a_following_layer_consumes_encrypted_embeddings() {
     // The spare level allows a rescale: slot-wise products can follow.
     let lower = evaluator.rescale(&embeddings[0]).unwrap();
     assert_eq!(lower.level(), level - 1);
-    // The number of scores differs from that of an embedding.
+    // The number of scores differs from the width of an embedding.
     assert!(read(&client, &server.answer_of(&scores).unwrap(), &[1]).is_err());
 }
 

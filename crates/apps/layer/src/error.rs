@@ -20,8 +20,8 @@ pub enum LayerError {
     /// The codes are invalid.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
-    /// A text has more tokens than the service reads. An empty one was sent in its place, so that the service does not
-    /// learn it.
+    /// A text has more tokens than the service reads. An empty text was sent in its place, so that the service does not
+    /// learn that it is too long.
     #[error(
         "ask about a text: found {found} tokens in text {position}, needed at most {most}; shorten it, or cut texts \
          (--cut, in Python cut=True), which ignores the rest. The service was asked about empty texts instead, and did \

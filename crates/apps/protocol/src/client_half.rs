@@ -47,8 +47,8 @@ pub trait KeyGenerator {
     /// Describes which keys the bundle has that [`KeyGenerator::write_keys`] writes. The description is not secret.
     fn bundle_contents(&self) -> Vec<u8>;
 
-    /// Whether a bundle of this secret, described by [`bundle_contents`](Self::bundle_contents) when it was made, has
-    /// all keys that this application needs.
+    /// Whether a bundle of this secret has all keys that this application needs.
+    /// [`bundle_contents`](Self::bundle_contents) described the bundle when it was made.
     fn is_covered_by(&self, contents: &[u8]) -> bool {
         contents == self.bundle_contents()
     }

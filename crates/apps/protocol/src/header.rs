@@ -146,7 +146,7 @@ impl CkksHeader {
     }
 
     /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. Keys of bootstraps
-    /// stay apart from others, so that a client makes them only for applications that need them.
+    /// stay apart from other keys, so that a client makes bootstrapping keys only for applications that need them.
     pub fn key_set(&self) -> KeySetId {
         let kind = match self.bootstraps() {
             Bootstraps::Nothing => "switching keys",

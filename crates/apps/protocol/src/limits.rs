@@ -33,7 +33,7 @@ impl LimitExceeded {
     }
 }
 
-/// What a service bootstraps, which determines the keys that it has a use for.
+/// What a service bootstraps. This determines the keys for which the service has a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstraps {
     /// Nothing.

@@ -22,9 +22,9 @@ const ENTRY_OVERHEAD: u64 = 96;
 /// all clients. A map of one entry has room for several.
 const CLIENT_OVERHEAD: u64 = 560;
 
-/// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses its
-/// least recently used one; of several such clients, the one whose oldest entry is the oldest. So a client keeps its
-/// fair share, whatever the others send, and no client sees the entries of another.
+/// A memory of bounded size with entries of many clients. When the memory is full, the client with the most entries
+/// loses its least recently used entry; of several such clients, the client with the oldest entry. So a client keeps
+/// its fair share, whatever the others send, and no client sees the entries of another.
 pub struct ReplayGuard<K, V> {
     entry_bytes: u64,
     capacity_bytes: u64,

@@ -50,7 +50,8 @@ pub trait KeyLoader: Send + Sync + 'static {
     /// If it is malformed, of other parameters, lacks a key, or reading fails.
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<Self::Keys, Self::KeyError>;
 
-    /// Checks that keys that another application of this key set loaded are all that this one needs.
+    /// Checks keys that another application of this key set loaded: whether all keys are there that this application
+    /// needs.
     ///
     /// # Errors
     /// If a key is missing.

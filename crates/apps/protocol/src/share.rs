@@ -33,11 +33,11 @@ pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
 /// **Guarantee.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had been
 /// computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits`. (The Kullback-Leibler
 /// divergence of two such Gaussians is at most `2^-(2 bits) / 2`; it adds up over `n` numbers; then Pinsker's
-/// inequality applies.) The samples have 53 random bits, so their tail is cut at 8.57 standard deviations, beyond which
-/// a Gaussian lies with a probability of less than `2^-56`; that adds at most `n * 2^-52` to the distance. So `n`
+/// inequality applies.) The samples have 53 random bits, so their tail is cut at 8.57 standard deviations. A Gaussian
+/// lies beyond with a probability of less than `2^-56`, so the cut adds at most `n * 2^-52` to the distance. So `n`
 /// counts all numbers that are ever shared under one key, and each share of a value needs noise of its own. An
-/// `error_bound` from a simulator holds for honest computations. It is no defence against a service that returns other
-/// ciphertexts than it should and then sees their decryptions.
+/// `error_bound` from a simulator holds for honest computations. The noise is no defence against a service that returns
+/// wrong ciphertexts and then sees what they decrypt to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingNoise {
     deviation: f64,

@@ -185,7 +185,8 @@ impl LookupChoice {
             let needed = "queries whose error is predicted: direct ones, or compact ones with small=on";
             return Err(refuse(format!("{} queries", self.query), needed).into());
         }
-        // Of the candidates that are not precise enough, the smallest bound, whose it is, and where it is from.
+        // The smallest bound among the candidates that are not precise enough, with the candidate and the source of the
+        // bound.
         let (mut least, mut refused) = (None::<(f64, String)>, None);
         let mut note = |bound: f64, candidate: &LookupCandidate, source: &str| {
             if least.as_ref().is_none_or(|(least, _)| bound < *least) {
@@ -234,7 +235,7 @@ fn theorem(candidate: &LookupCandidate, tables: TableSummary) -> Option<f64> {
     (0..=MORE_LEVELS + 1).filter_map(bound).reduce(f64::min)
 }
 
-/// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the
+/// Number of levels by which the outputs must stay above the lowest level, so that their scale and magnitude fit the
 /// modulus.
 fn room_levels(parameters: &CkksParameters) -> usize {
     let fits = |level: usize| parameters.log2_modulus(level) > parameters.scale().log2() + 24.0;

@@ -177,7 +177,7 @@ impl IndexDescription {
         self.strided.as_ref().filter(|query| questions.saturating_mul(self.question_slots) <= query.period())
     }
 
-    /// The query for a strided lookup that these untrusted vectors are, if they are one.
+    /// These untrusted vectors as a query for a strided lookup, if they are one.
     pub fn strided_of(&self, vectors: &[Vec<u8>]) -> Option<&SmallQuery> {
         self.strided.as_ref().filter(|query| SmallQuery::period_of(vectors) == Some(query.period()))
     }

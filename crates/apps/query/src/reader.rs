@@ -84,10 +84,10 @@ impl QueryReader {
     /// itself checks their level and scale.
     ///
     /// # Errors
-    /// If their number is wrong, one is malformed, or a seed occurs twice, in this query or with another vector in an
-    /// earlier query of this client: the difference of such a pair is the difference of its messages, unencrypted
-    /// except for small errors. Or if the bootstrap of a compact query fails: keys are missing, or the evaluator was
-    /// cancelled.
+    /// If the number of vectors is wrong, a vector is malformed, or a seed occurs twice, in this query or with another
+    /// vector in an earlier query of this client. The difference of two vectors with one seed is the difference of
+    /// their messages, unencrypted except for small errors. Or if the bootstrap of a compact query fails: keys are
+    /// missing, or the evaluator was cancelled.
     pub fn read(
         &self,
         evaluator: &Evaluator<'_>,

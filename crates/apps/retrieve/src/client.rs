@@ -133,7 +133,7 @@ impl RetrieveClient {
         self.options.mode
     }
 
-    /// The cells of a question. An index that does not exist has one too: otherwise a service that described fewer
+    /// The cells of a question. An index that does not exist has a cell, too: otherwise a service that describes fewer
     /// records than it has would learn from a missing query.
     fn encode_one(&self, position: usize, question: &Question) -> Result<EncodedQuestion, RetrieveError> {
         let layout = self.description.layout();
@@ -180,8 +180,8 @@ impl RetrieveClient {
         self.find_records(questions, cells, version)
     }
 
-    /// The records in decrypted cells. This function alone takes a time that depends on what cells contain
-    /// (SECURITY.md); it is not inlined, so that tools that look for such functions name it.
+    /// The records in decrypted cells. The time of this function alone depends on the content of cells (SECURITY.md).
+    /// Not inlined, so that tools can name it.
     #[inline(never)]
     fn find_records(
         &self,

@@ -133,8 +133,8 @@ impl Description {
         queries * self.tables.planes() * self.tables.response_bytes() + ANSWER_OVERHEAD_BYTES
     }
 
-    /// Hash that distinguishes layouts, kinds of tables and their public masks, so that an answer for one of them is
-    /// not read as an answer for another.
+    /// Hash that distinguishes layouts, kinds of tables and public masks, so that no answer is read with another
+    /// layout, kind or masks than it was computed for.
     pub(crate) fn layout_id(&self) -> [u8; 8] {
         let (layout, tables) = (Some(layout_message(self.layout())), kind_message(self.tables.kind()).into());
         let message = proto::Description { layout, tables, mask_seed: mask_bytes(&self.tables), ..Default::default() };

@@ -20,7 +20,7 @@ impl SealedQuestions {
         questions.iter().map(name).collect()
     }
 
-    /// The keys that were answered, one for each question and in their order, of a database that is sealed like this.
+    /// The answered keys of a database with this sealing: one for each question, in the order of the questions.
     pub fn new(sealing: Sealing, keys: Vec<RecordKey>) -> Self {
         SealedQuestions { keys, sealing }
     }

@@ -84,8 +84,8 @@ pub(crate) fn check_device(parameters: &PirParameters) -> Result<(), RetrieveErr
     Ok(checked.map_err(|failure| PirError::from(RingError::from(failure)))?)
 }
 
-/// Number of queries to transformed tables that are answered at the same time. A device computes one after the other;
-/// the processor may take its place, for which there must be memory.
+/// Number of queries to transformed tables that are answered at the same time. A device computes one query after the
+/// other. If the processor may take its place, there must be memory for the processor's number.
 fn at_once(description: &Description) -> usize {
     match description.tables().parameters().ring().device() {
         Some(device) if !device.falls_back() => 1,
@@ -160,7 +160,7 @@ fn by_request(requests: &[(&PreparedKeys, &Queries)], responses: Vec<Vec<PlaneRe
     requests.iter().map(|(_, queries)| rest.by_ref().take(queries.len()).flatten().collect()).collect()
 }
 
-/// The error of a database that was replaced by one that cannot be served in its place.
+/// The error if the database was replaced by a database that cannot be served in its place.
 fn replaced() -> RetrieveError {
     let found = "one that was replaced, and cannot be taken up by a running service";
     RetrieveError::mismatch("database", found, "a restart of the service by its owner, whose log says why")

@@ -18,8 +18,8 @@ pub(crate) fn answer_readable<R, Q>(
     read.into_iter().map(|read| read.and_then(|_| answers.next().unwrap_or_else(|| Err(lost())))).collect()
 }
 
-/// The answers that one computation gives for all requests or, if it fails, that each request gets alone: the error may
-/// be due to one of them.
+/// The answers of one computation for all requests. If it fails, each request is answered alone, because a single
+/// request may have caused the error.
 pub(crate) fn answer_all_or_each<T>(
     requests: &[T],
     answer: &impl Fn(&[T]) -> Result<Vec<Vec<u8>>, RetrieveError>,

@@ -53,7 +53,7 @@ fn check_count(description: &Description, counted: u32) -> Result<(), SumsError>
 
 /// The sums in the coefficients, after checks that honest contributions pass: the counting coefficient equals their
 /// number, no sum is out of the range of `counted` values, and all other coefficients are 0. Not inlined, so that tools
-/// that look for branches on secrets name it.
+/// can name this function when they find a branch on a secret.
 #[inline(never)]
 fn read_coefficients(
     description: &Description,

@@ -44,8 +44,8 @@ impl SumsServer {
         self.with_state(|state| Ok(state.count()))
     }
 
-    /// Works with the state. After an error of the store it is loaded again, because either of two states may be
-    /// stored; other errors leave it as it was.
+    /// Works with the state. After an error of the store the state is loaded again, because either of two states may be
+    /// stored. Other errors leave the state as it was.
     fn with_state<T>(&self, work: impl FnOnce(&mut State) -> Result<T, SumsError>) -> Result<T, SumsError> {
         let mut slot = self.state.lock().unwrap_or_else(|poisoned| {
             // The panic may have come between two steps.

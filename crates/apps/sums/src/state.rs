@@ -2,8 +2,9 @@
 //!
 //! Contributions are added in three steps: their ids are written after the ids that count, then the state with the new
 //! sum and the new number of ids replaces the old one, then the request is answered. A crash before the second step
-//! leaves the old sum, and ids that do not count and are overwritten by the next ones. A crash after it leaves the new
-//! sum with its ids, so that a contribution that is sent again is known. The state has a hash of the ids that count.
+//! leaves the old sum, and ids that do not count and are overwritten by the next ones. A crash after the second step
+//! leaves the new sum with its ids, so that a repeated contribution is known. The state has a hash of the ids that
+//! count.
 
 use std::collections::HashSet;
 

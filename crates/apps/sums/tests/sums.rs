@@ -114,8 +114,8 @@ fn no_failure_of_a_write_loses_or_doubles_a_contribution() {
                         if restarts {
                             scene.restart();
                         }
-                        // Another contributor comes first, whose ids are written in the same place. Its request fails
-                        // before it is added, or its contribution is in the sum.
+                        // Another contributor comes first, whose ids are written in the same place. The request of this
+                        // contributor fails before it is added, or the contribution is in the sum.
                         scene.store.fail_after(0, Left::Half);
                         scene.send(std::slice::from_ref(&stray)).unwrap_err();
                         let receipts = scene.send(request).unwrap();
@@ -227,7 +227,7 @@ fn forged(description: &Description, columns: &[Column]) -> Description {
         unspoken_encrypt::ClientKey::Public(key) => key.to_bytes(),
         unspoken_encrypt::ClientKey::Secret(_) => unreachable!("contributors have no secret"),
     };
-    // The last value of a field is the one that counts.
+    // The last value of a field counts.
     let key = key(description);
     let mut field = vec![0x2a];
     let mut length = key.len();
@@ -371,7 +371,7 @@ fn parameters_are_chosen_so_that_no_sum_wraps_around() {
     }
 }
 
-/// Adds up as many encryptions as a collection may have: by doubling, which the bound on the noise allows as well.
+/// Adds up all encryptions that a collection may have: by doubling, which the bound on the noise allows as well.
 #[test]
 fn the_bound_on_the_noise_holds_for_the_most_contributions() {
     use unspoken_exact::{Encoder, EncryptionKey, Evaluator, MIN_BUDGET_BITS, Preset, Scheme};

@@ -39,7 +39,7 @@ pub fn replace_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()>
 /// Like [`replace_file`], with content that `write` writes, for content that should not be in memory as a whole.
 ///
 /// # Errors
-/// As for [`replace_file`], and those of `write`, after which the old content stays.
+/// As for [`replace_file`], and the errors of `write`; the old content then stays.
 pub fn replace_file_with(
     path: &Path,
     access: Access,
@@ -75,7 +75,7 @@ fn create_temporary(path: &Path, access: Access) -> io::Result<NamedTempFile> {
     builder.tempfile_in(parent(path))
 }
 
-/// Whether a file name is that of a temporary file of [`replace_file`] for `path`. Temporary files that no process is
+/// Whether a file name names a temporary file of [`replace_file`] for `path`. Temporary files that no process is
 /// writing were left by a crash and can be removed.
 pub fn is_temporary_of(path: &Path, name: &OsStr) -> bool {
     let Some(target) = path.file_name() else { return false };
@@ -106,8 +106,8 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
 /// mode, too. The last name of the path must not be a symbolic link.
 ///
 /// # Errors
-/// The error of the operating system; [`io::ErrorKind::PermissionDenied`] if the directory belongs to another user than
-/// the one as whom the process runs, root included, or if the path ends with a symbolic link.
+/// The error of the operating system; [`io::ErrorKind::PermissionDenied`] if the directory does not belong to the user
+/// of the process, root included, or if the path ends with a symbolic link.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -121,9 +121,9 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Refuses a directory that another user prepared: it must belong to the user as whom the process runs, root included,
-/// and only that user and its group may write to it. A symbolic link at the end of the path must belong to that user or
-/// to root.
+/// Refuses a directory that another user prepared. The directory must belong to the user of the process, root included,
+/// and only that user and the user's group may write to it. A symbolic link at the end of the path must belong to that
+/// user or to root.
 ///
 /// # Errors
 /// The error of the operating system, or [`io::ErrorKind::PermissionDenied`], which says what was found.

@@ -51,8 +51,8 @@ impl<V> Tensor<V> {
 pub(crate) enum Method {
     /// At any level. The number is the number of levels from the input down to the result.
     Spends(usize),
-    /// One level below, with a result that cannot be bootstrapped before its rows and their products, which take a
-    /// level each.
+    /// One level below. The result cannot be bootstrapped before its rows and their products; each of these two steps
+    /// takes a level.
     Skews,
     /// Between the halves of a bootstrap. The number is the number of levels from the bootstrap's level down to the
     /// result.

@@ -20,8 +20,8 @@ pub(crate) struct LinearPlaces {
     pub(crate) vectors: Vec<usize>,
     /// Period of the dimensions of the input.
     period: usize,
-    /// Set if products on coefficients put the results of all places side by side into one vector, which is
-    /// bootstrapped instead of one for each: the dimensions that each of them takes.
+    /// The dimensions of each place's result, if products on coefficients put the results of all places side by side
+    /// into one vector. This vector is bootstrapped instead of one for each place.
     pub(crate) side_by_side: Option<usize>,
 }
 

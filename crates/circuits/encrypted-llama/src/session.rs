@@ -10,8 +10,8 @@ use crate::program::Program;
 
 /// Keys and values of the private tokens of one client, encrypted.
 ///
-/// The last chunk can be run again with other tokens, which replace it; the chunks before it are final. The first pass
-/// of a chunk makes the chunk before it final.
+/// The last chunk can be run again with other tokens, which replace the old ones; the chunks before are final. The
+/// first pass of a chunk makes the chunk before it final.
 #[derive(Clone, Debug)]
 pub struct Session<V> {
     pub(crate) layers: Vec<LayerCache<V>>,

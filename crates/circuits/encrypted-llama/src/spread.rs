@@ -21,8 +21,8 @@ pub trait Helpers: Sync {
 
 type Results = Result<Vec<Vec<Ciphertext>>, PassError>;
 
-/// Computes parts here and at the helpers. Each process takes the next part when it has computed one; a part that a
-/// helper does not compute is computed here, and that helper gets no other one.
+/// Computes parts here and at the helpers. Each process takes the next part when it has computed one. If a helper does
+/// not compute its part, the part is computed here, and the helper gets no other part.
 pub(crate) fn spread(
     (helpers, layout): (Option<&dyn Helpers>, &Layout),
     parts: &[Part<Ciphertext>],

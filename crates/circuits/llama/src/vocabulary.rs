@@ -6,9 +6,9 @@ use rand::{Rng, SeedableRng};
 
 /// All tokens of a vocabulary, each once, in random order and in windows of `public` and `private` tokens; `times`
 /// times, each time in another order. The public tokens of a window come before its private tokens in the same order,
-/// so each token is private once in each order. Tokens that no text has beside each other give wider ranges than text
-/// does, so polynomials that are right for these windows are right for tokens that the calibration text lacks, at every
-/// place of a session.
+/// so each token is private once in each order. Tokens that never stand beside each other in text give wider ranges
+/// than text. So polynomials that are right for these windows are right for tokens that the calibration text lacks, at
+/// every place of a session.
 ///
 /// # Panics
 /// If windows have no private tokens.

@@ -18,8 +18,8 @@ const OPERATION: &str = "permute a vector";
 /// Maximum number of levels of a permutation.
 const MAX_DEPTH: usize = 7;
 
-/// Number of diagonals above which a selection is not computed by a product with them in tiles of one row, for one tile
-/// of the result: they would take too much memory.
+/// Maximum number of diagonals, for one tile of the result, with which a selection in tiles of one row is computed as a
+/// product with diagonals: more would take too much memory.
 const MAX_DIAGONALS: usize = 256;
 
 /// The same for all tiles of the result together, in any tiles.

@@ -2,7 +2,7 @@
 //!
 //! A path of an entry is a copy to start from and a multiple of the unit of each layer, which add up to the distance of
 //! the entry. Paths must not share a slot after any layer. Entries with the fewest paths are routed first. An entry
-//! without a free path takes one that few others block; these are routed again.
+//! without a free path takes a path that few other entries block; the blocking entries are routed again.
 
 use std::collections::VecDeque;
 

@@ -12,10 +12,10 @@ use crate::permutation::Permutation;
 use crate::prices::Prices;
 use crate::windows::{DIAGONALS, MAX_BITS};
 
-/// Composes each factor of a collapsed network with a rotation that makes its smallest shift 0, and appends the
-/// rotation that undoes them all. One baby step of each stage is then the input itself and needs no key. Vectors must
-/// be repeated through the slots. A factor whose shifts are all multiples of `cyclic` wraps around and gets no such
-/// rotation.
+/// Composes each factor of a collapsed network with a rotation that makes its smallest shift 0, and appends one
+/// rotation that undoes all these rotations. One baby step of each stage is then the input itself and needs no key.
+/// Vectors must be repeated through the slots. A factor whose shifts are all multiples of `cyclic` wraps around and
+/// gets no such rotation.
 pub(crate) fn shifted(factors: &[Permutation], cyclic: usize) -> Result<Vec<Permutation>, PermuteError> {
     let mut result = Vec::with_capacity(factors.len() + 1);
     let mut offset = 0;

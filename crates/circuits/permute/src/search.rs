@@ -1,8 +1,8 @@
 //! The search for ideal factors of a permutation.
 //!
 //! Source: the permutation decomposition paper, section 3. There, entries start on diagonal 0 and conflicts are
-//! resolved depth-first. An entry has at most one other diagonal, and a conflict with an entry that cannot move leaves
-//! the other no choice. So each forced move implies the next, nothing has to be undone, and the search takes time
+//! resolved depth-first. An entry has at most one other diagonal. In a conflict with an entry that cannot move, the
+//! other entry has no choice. So each forced move implies the next, nothing has to be undone, and the search takes time
 //! linear in the length. If two entries that had to move collide, no factor exists: a `None` is a proof.
 //!
 //! The search continues if a dimension is odd (`Halving::Up`), with shifts of half the range, rounded up. The paper's

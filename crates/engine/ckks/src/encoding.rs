@@ -352,7 +352,8 @@ impl Encoder {
 }
 
 /// Refuses a list in which a value is bad. All values are examined, and the branch on the result, whether the caller
-/// gets an error, is the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+/// gets an error, is the only one that depends on them. Not inlined, so that tools can name this function when they
+/// find the branch.
 #[inline(never)]
 fn check_each<T>(
     operation: &'static str,

@@ -8,7 +8,7 @@ use crate::parameters::CkksParameters;
 
 /// The sum of a vector's rotations by `stride * (e - skip)` for all `e` below `count`.
 ///
-/// One stage sums `radix` rotations with one digit decomposition and one division; it replaces `log2 radix` doublings.
+/// One stage sums `radix` rotations with one digit decomposition and one division, in place of `log2 radix` doublings.
 /// A larger radix needs fewer stages and more keys: `radix - 1` per stage. `skip` needs no extra rotation, because each
 /// stage shifts by its own digit of `skip`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Estimates of the memory that operations on ciphertexts take.
 //!
-//! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: memory that
-//! the threads of an operation hold one after the other counts as held at the same time.
+//! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: if threads of
+//! an operation hold memory one after the other, it counts as held at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -100,8 +100,8 @@ fn check_bootstrap(
     Ok(())
 }
 
-/// Checks that the levels use all primes, and that each has a larger modulus than the one below and can be rescaled to
-/// it. The error is the reason.
+/// Checks that the levels use all primes, and that each level has a larger modulus than the level below and can be
+/// rescaled to that level. The error is the reason.
 fn check_levels(ring: &RingLiteral, levels: &[Basis]) -> Result<(), String> {
     let all = Basis::chain(ring.chain.len()).with_terminal(ring.terminal.len());
     let used = union(levels);

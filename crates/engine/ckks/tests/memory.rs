@@ -100,7 +100,7 @@ fn estimates_bound_what_is_allocated() {
     let planned = SubringBootstrap::new(server.encoder.parameters(), 512).unwrap();
     let bootstrapper = SubringBootstrapper::new(&server.encoder, planned.clone()).unwrap();
     let mut rng = SecretRng::insecure_from_seed(3);
-    // Another secret than that of the keys, because the values do not matter.
+    // Another secret than the secret of the keys, because the values do not matter.
     let secret = SecretKey::generate(server.encoder.parameters().rlwe(), &mut rng).unwrap();
     let secret = SubringQuerySecret::of(&secret, planned.queries()).unwrap();
     let query = secret.encrypt(&[0.25; 512], &mut rng).unwrap();

@@ -47,8 +47,8 @@ type Teller = Box<dyn Fn(&DeviceError) + Send + Sync>;
 
 /// A device. Cheap to clone.
 ///
-/// Where its memory does not suffice it gives back, in this order: memory that waits for use, recordings, and copies of
-/// what the memory of this process has ([`DeviceCopy`](crate::DeviceCopy)).
+/// Where memory is short, the device gives back, in this order: memory that waits for use, recordings, and copies of
+/// data in the memory of this process ([`DeviceCopy`](crate::DeviceCopy)).
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -189,10 +189,10 @@ impl Device {
         self.failure().map_or(Ok(()), |failure| Err(self.0.told(failure.clone())))
     }
 
-    /// Why nothing computes what it should: it has failed, and the processor does not take its place.
+    /// Checks that operations on this device are computed: by the device, or, after it has failed, by the processor.
     ///
     /// # Errors
-    /// If it is so.
+    /// If the device has failed and the processor does not take its place.
     pub fn check_ready(&self) -> Result<(), DeviceError> {
         if self.falls_back() { Ok(()) } else { self.check() }
     }

@@ -210,7 +210,7 @@ impl Drop for Ends {
 
 impl Device {
     /// Does work, which computes buffers from buffers. The second time, the work is recorded. The work must depend on
-    /// the lengths of its inputs alone. All threads that it computes on must be of the rayon pool that it runs in.
+    /// the lengths of its inputs alone, and must compute only on threads of the rayon pool in which it runs.
     ///
     /// # Errors
     /// The errors of the work, or if the device failed.
@@ -258,7 +258,8 @@ impl Device {
         work: &(impl Fn(&[Arc<Buffer>]) -> Result<Vec<Arc<Buffer>>, E> + Sync),
     ) {
         let Some(alone) = self.recordings().try_alone() else { return };
-        // A thread of a pool that waited for another pool would do other work meanwhile, which may need these locks.
+        // A thread that waits for another pool does other work of its own pool meanwhile, and that work may need these
+        // locks.
         let recorded = thread::scope(|scope| {
             let record = || self.recordings().thread().map(|pool| pool.install(|| self.record(inputs, work)));
             thread::Builder::new().spawn_scoped(scope, record).ok()?.join().unwrap_or_else(|panic| resume_unwind(panic))

@@ -194,7 +194,7 @@ impl Encoder {
     }
 
     /// Converts the values to words. Checks the number of values and their range. The branch on the range is the only
-    /// branch that depends on the values. Not inlined, so that tools that look for such branches name it.
+    /// branch that depends on the values. Not inlined, so that tools can name this function when they find the branch.
     #[inline(never)]
     fn check_range(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
         let (found, needed) = (values.len(), self.parameters.slots());

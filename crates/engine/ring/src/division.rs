@@ -166,8 +166,8 @@ impl Ring {
     /// `round(poly / D)` over the smaller basis `to`, where `D` is the product of the primes of `poly` that are not in
     /// `to`. Evaluation domain in and out.
     ///
-    /// If `to` lacks the special primes, this divides by them; if it lacks the last chain primes, this rescales; if it
-    /// lacks both, this does both at the cost of one division.
+    /// If `to` lacks the special primes, the polynomial is divided by them. If `to` lacks the last chain primes, the
+    /// polynomial is rescaled. Both together cost one division.
     ///
     /// # Errors
     /// If `to` is not a sub-basis, or more than 18 primes would be dropped.

@@ -22,9 +22,9 @@ const EXPANDED: usize = 512;
 /// A gadget encryption: for every prime of an extended basis with all terminal primes, and every digit, two residue
 /// polynomials. The basis has all special primes, or only the special primes of the short form.
 ///
-/// Stored in the order in which the inner product reads it: per prime, per digit, blocks of 64 residues that alternate
-/// between the two components; or the first components alone, and a seed from which every product expands the second
-/// ones.
+/// Stored in the order in which the inner product reads: per prime, per digit, blocks of 64 residues that alternate
+/// between the two components. Or only the first components are stored, with a seed from which every product expands
+/// the second components.
 pub struct GadgetKey {
     /// Identifies the ring of the key.
     owner: Arc<Pool>,

@@ -339,7 +339,8 @@ impl ModuleRows {
     pub const LEAST_DEGREE: usize = 16;
 }
 
-/// Writes part `part` of a ciphertext: that of its body, and the products of those of its mask with the powers of `Y`.
+/// Writes part `part` of a ciphertext: the part of the body, and the products of the parts of the mask with the powers
+/// of `Y`.
 fn write_row(modulus: &Modulus, [body, mask]: [&[u32]; 2], (part, rank): (usize, usize), row: &mut [u32]) {
     let degree = body.len() / rank;
     let (own, components) = row.split_at_mut(degree);

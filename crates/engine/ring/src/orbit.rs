@@ -124,8 +124,8 @@ impl Ring {
     /// Writes factor `index` of a list: the only digit of a decomposed polynomial.
     ///
     /// # Errors
-    /// If the words are not a list of this shape, it has no such factor, or the digits are not one digit of one
-    /// polynomial over the list's primes.
+    /// If the words are not a list of this shape, the list has no factor `index`, or the digits are not one digit of
+    /// one polynomial over the list's primes.
     pub fn write_orbit_factor(
         &self,
         shape: OrbitShape,

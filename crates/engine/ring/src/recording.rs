@@ -40,7 +40,7 @@ impl Recording {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is of this ring and of inputs of these shapes; so is a new one from now on.
+    /// Whether the recording belongs to this ring and to inputs of these shapes. A new recording does from now on.
     fn is_of(&self, ring: &Ring, inputs: &[Shape]) -> bool {
         let new = || Shapes { owner: Arc::clone(ring.pool()), inputs: inputs.to_vec(), outputs: Vec::new() };
         let mut shapes = self.shapes();
@@ -63,10 +63,10 @@ fn shape_of(poly: &Poly) -> Shape {
 }
 
 impl Ring {
-    /// Does work that computes polynomials from polynomials. A ring on a device records it when it is done the second
-    /// time, and then launches the record as one graph: this takes less time than to queue each of its operations. The
-    /// work must depend only on the shapes of its inputs, and on values that are the same at every repetition of this
-    /// recording. Inputs of other shapes than the first ones are not recorded.
+    /// Does work that computes polynomials from polynomials. A ring on a device records the work the second time, and
+    /// then launches the record as one graph, which takes less time than queuing each operation. The work must depend
+    /// only on the shapes of its inputs, and on values that are the same at every repetition of this recording. Inputs
+    /// of other shapes than the first ones are not recorded.
     ///
     /// # Errors
     /// The errors of the work, or if an input is of another ring or the device failed.

@@ -395,7 +395,8 @@ impl Ring {
         self.check_words(operation, &poly.words)
     }
 
-    /// Checks that words are of this ring and can be had: a device that failed has lost what it alone had.
+    /// Checks that words belong to this ring and still exist: a device that failed has lost the words that it alone
+    /// had.
     pub(crate) fn check_words(&self, operation: &'static str, words: &Words) -> Result<(), RingError> {
         if !words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation });

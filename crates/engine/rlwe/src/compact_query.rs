@@ -160,8 +160,8 @@ pub(crate) fn torus_message(ring: &Ring, torus: &[f64]) -> Result<Poly, RlweErro
     Ok(message)
 }
 
-/// Checks the elements of a query. The branch on whether one is not finite is the only one that depends on them. Not
-/// inlined, so that tools that look for such branches name it.
+/// Checks the elements of a query. The branch on whether a value is not finite is the only branch that depends on the
+/// values. Not inlined, so that tools can name this function when they find the branch.
 #[inline(never)]
 pub(crate) fn check_elements(torus: &[f64], count: usize) -> Result<(), RlweError> {
     if torus.len() == count && !any_infinite(torus) {

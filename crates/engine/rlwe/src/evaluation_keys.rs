@@ -22,7 +22,8 @@ pub struct EvaluationKeys {
     recordings: Mutex<HashMap<WorkId, Arc<Recording>>>,
 }
 
-/// Identifies work in this process: who does it, what it is, and the bits of a number on which it depends.
+/// Identifies work in this process: the object that does the work, the kind of work, and the bits of a number on which
+/// the work depends.
 pub type WorkId = [u64; 3];
 
 /// Most recordings of work with a set of keys. Work beyond them is not recorded.

@@ -116,7 +116,8 @@ impl SecretKey {
 }
 
 impl KeyKind {
-    /// The secret that a key of this kind switches to, under which it is encrypted; `None` for the main one.
+    /// The secret to which a key of this kind switches, and under which the key is encrypted; `None` for the main
+    /// secret.
     fn target(self) -> Option<DerivedSecret> {
         match self {
             KeyKind::Relinearisation | KeyKind::Galois { .. } | KeyKind::Decapsulation | KeyKind::SubringQuery => None,
@@ -127,8 +128,8 @@ impl KeyKind {
 }
 
 impl Parameters {
-    /// Every kind of object that a client of these parameters sends, by the secret that it is under, with its security.
-    /// Of keys, the list has the largest keys, and the keys of the smallest ring that are allowed.
+    /// Every kind of object that a client of these parameters sends, grouped by its secret, with its security. Of keys,
+    /// the list has the largest keys, and the keys of the smallest ring that are allowed.
     pub fn secured_objects(&self) -> Vec<SecuredObject> {
         let mut objects = vec![self.main_object("ciphertext")];
         let keys = SWITCHING_KEYS.iter().filter_map(|&kind| self.key_object(kind));

@@ -1,5 +1,5 @@
-//! What `candle-core` takes for granted of a GGUF header: an alignment that is not 0, and tensors of types that it
-//! knows; it does not name others.
+//! What `candle-core` takes for granted of a GGUF header: an alignment that is not 0, and tensors of known types; its
+//! errors do not name unknown types.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read};

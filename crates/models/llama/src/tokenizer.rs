@@ -199,9 +199,9 @@ impl Tokenizer {
         Ok(Tokenizer::new(read(bytes, &json)?, begin, ends))
     }
 
-    /// As [`Tokenizer::from_json`], for a model whose embedding has a number of rows: added tokens beyond these, such
-    /// as one for padding, are left out, so that a text with their name is read as any other text. No token is put in
-    /// front of a text, and only tokens that have a name for that end one; see [`Tokenizer::with_bounds`].
+    /// As [`Tokenizer::from_json`], for a model whose embedding has `rows` rows. Added tokens beyond these rows, such
+    /// as a token for padding, are left out, so that a text with their name is read as any other text. No token is put
+    /// in front of a text, and only tokens with a name for the end of a text end it; see [`Tokenizer::with_bounds`].
     ///
     /// # Errors
     /// What was found in its place.

@@ -31,8 +31,9 @@ impl Procedure {
     /// Both attacks.
     pub const ALL: [Procedure; 2] = [Procedure::Difference, Procedure::Span];
 
-    /// Number of known messages it learns from, against a cache of so many encryptions. `Span` needs as many as these,
-    /// and 24 more: each further one that is left out doubles the probability, now about 2^-24, that they do not span.
+    /// Number of known messages from which the attack learns, against a cache of `cached` encryptions. `Span` needs one
+    /// for each encryption, and 24 more: with one message less, the probability that the messages do not span doubles;
+    /// it is about 2^-24.
     pub fn known_messages(self, cached: usize) -> usize {
         match self {
             Procedure::Difference => 1,

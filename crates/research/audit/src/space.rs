@@ -53,7 +53,7 @@ const CKKS_READ_PRIMES: usize = 3;
 /// The messages of one scheme at one parameter set: short vectors of numbers, which are integers except in CKKS,
 /// repeated to fill the slots.
 ///
-/// Ciphertexts are those of `unspoken-rlwe` over the whole chain: `c_0 + c_1 s = M + f e` with `M` from
+/// Ciphertexts are ciphertexts of `unspoken-rlwe` over the whole chain: `c_0 + c_1 s = M + f e` with `M` from
 /// [`MessageSpace::encode`], the factor `f` from [`MessageSpace::error_factor`], and a small `e`.
 #[derive(Clone)]
 pub enum MessageSpace {

@@ -131,7 +131,7 @@ fn rache_takes_the_pivots_of_the_paper_and_its_span_is_as_small() {
     let rache = Rache::new(&vanilla, RacheShape { radix: 2, pivots: 64 }, &mut setting.rng).unwrap();
     let ciphertext = rache.encrypt(12345, &mut setting.rng).unwrap();
     let found = setting.space.decrypt(&setting.secret, &ciphertext, 1).unwrap()[0];
-    // The remaining error is that of the topmost pivots, rounded to 53 bits of their values.
+    // The remaining error comes from the topmost pivots, rounded to 53 bits of their values.
     assert!((found - 12345.0).abs() < 1e-3, "{found}");
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// The wings: a crate depends on crates of its own wing and of earlier ones, also for its tests.
+/// The wings: a crate depends on crates of its own wing and of earlier wings, also for its tests.
 const WINGS: [&str; 9] = ["base", "engine", "models", "circuits", "retrieval", "apps", "service", "tools", "research"];
 
 /// The shipped crates: the command, the service, the client, the Python module, the C library, the one for browsers.

@@ -44,7 +44,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 struct PassCase {
     name: &'static str,
     preset: &'static str,
-    /// Whether the model has random weights instead of those of stories260K.
+    /// Whether the model has random weights instead of the weights of stories260K.
     random: bool,
     /// Layers of the model, tokens of a chunk, and public tokens.
     layers: usize,

@@ -126,7 +126,7 @@ pub enum BenchError {
     Prompt {
         /// Number of tokens found.
         found: usize,
-        /// Those of the prefix.
+        /// Number of tokens of the prefix.
         prefix: usize,
         /// Tokens that the preparation is for.
         context: usize,

@@ -51,7 +51,7 @@ pub static IDX: Target = Target {
         true
     },
     repair: |data| {
-        // Writes both headers, for as many items as the file has bytes for images.
+        // Writes both headers, for all items for which the file has bytes of images.
         let mut read = files::copied(data, 2);
         read.resize(2, Vec::new());
         let count = read[0].len().saturating_sub(16) / PIXELS;

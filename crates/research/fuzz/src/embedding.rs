@@ -33,7 +33,7 @@ pub static CODES: Target = Target {
     seeds: || vec![saved(&TABLE, &CLIENT)],
 };
 
-/// `Subtables::load`: the numbers are those of the file, and no embedding exceeds the announced bound.
+/// `Subtables::load`: the numbers come from the file, and no embedding exceeds the announced bound.
 pub static SUBTABLES: Target = Target {
     name: "embedding_subtables",
     run: |data| {
@@ -54,7 +54,7 @@ pub static SUBTABLES: Target = Target {
     seeds: || vec![saved(&TABLE, &SERVER), saved(&GUMBEL_TABLE, &SERVER)],
 };
 
-/// `Source::Npy`: the table has as many rows as tokens, and all numbers are finite.
+/// `Source::Npy`: the table has one row for each token, and all numbers are finite.
 pub static NPY: Target = Target {
     name: "embedding_npy",
     run: |data| {

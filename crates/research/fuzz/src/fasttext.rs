@@ -34,7 +34,7 @@ pub static ENCODER: Target = Target {
     seeds: || vec![saved(&CLIENT)],
 };
 
-/// `ScoreTables::load`: the scores are those of the file, finite, and within the announced bound.
+/// `ScoreTables::load`: the scores come from the file, are finite, and within the announced bound.
 pub static TABLES: Target = Target {
     name: "fasttext_tables",
     run: |data| {

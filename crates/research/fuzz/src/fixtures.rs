@@ -87,7 +87,7 @@ pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| {
 pub static SMALL_SECRET: LazyLock<SecretKey> =
     LazyLock::new(|| SecretKey::generate(SMALL.rlwe(), &mut rng()).expect("a secret"));
 
-/// With as many primes as [`CLASSIFIER`] needs.
+/// With the number of primes that [`CLASSIFIER`] needs.
 static DEEP: LazyLock<CkksParameters> = LazyLock::new(|| small(3, 3, 4, 4));
 
 /// A model of two subtables of eight columns.

@@ -278,7 +278,7 @@ fn repair_checkpoint(file: &mut Vec<u8>) {
         bytes.copy_from_slice(&number.to_le_bytes());
     }
     for bytes in file[28..].chunks_exact_mut(4) {
-        // Exponents of 255 are those of numbers that are not finite.
+        // Numbers with an exponent of 255 are not finite.
         if bytes[3] & 0x7f == 0x7f {
             bytes[3] &= 0xbf;
         }

@@ -243,8 +243,8 @@ pub static TOKEN_QUERY: Target = Target {
     repair: |data| {
         repair_query(data, &TOKEN_SERVICE, |vectors| {
             for vector in vectors {
-                // The seed follows from the elements: a service refuses one that it has seen with others. Elements
-                // of 29 bits are below every prime.
+                // The seed follows from the elements: a service refuses a seed that it has seen with other elements.
+                // Elements of 29 bits are below every prime.
                 vector.resize(COMPACT_SEED + 4 * CHUNK, 0);
                 let (seed, elements) = vector.split_at_mut(COMPACT_SEED);
                 elements.iter_mut().skip(3).step_by(4).for_each(|byte| *byte &= 0x1f);

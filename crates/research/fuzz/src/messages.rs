@@ -62,7 +62,7 @@ pub struct HeaderFields {
     pub error: f64,
 }
 
-/// Fields of a message. Those of other parts of it are skipped.
+/// Fields of a message. Fields of other parts of the message are skipped.
 pub trait Fields: Sized + Clone + PartialEq {
     fn read(data: &[u8]) -> Result<Self, DecodeError>;
     fn written(&self) -> Vec<u8>;
@@ -92,7 +92,7 @@ impl<A: Fields, B: Fields> Fields for Both<A, B> {
     }
 }
 
-/// A description: the shared fields, and those of an application's own message.
+/// A description: the shared fields, and the fields of an application's own message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Described<M> {
     pub header: HeaderFields,
@@ -114,7 +114,7 @@ impl<M: Fields> Described<M> {
         finished(protocol, [self.header.written(), self.own.written()].concat())
     }
 
-    /// Repairs the version, the preset and the bounds: that of the error, and that of the outputs by `possible`.
+    /// Repairs the version, the preset and the bounds: of the error, and by `possible` of the outputs.
     pub fn repair_header(&mut self, protocol: Protocol, possible: impl FnOnce(f64) -> bool) {
         self.header.version = protocol.version;
         repair_preset(&mut self.header.preset, &mut self.header.fingerprint);

@@ -79,7 +79,7 @@ pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
 }
 
-/// Repairs header, basis and length of a seeded ciphertext of that many coefficients, and derives its seed as
+/// Repairs header, basis and length of a seeded ciphertext of `places` coefficients, and derives its seed as
 /// [`seeded_ciphertext`] does.
 pub fn sparse_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec<u8>) {
     header(parameters, Kind::SparseCiphertext, bytes, HEADER_BYTES + 2);

@@ -79,7 +79,7 @@ static PARAMETERS: LazyLock<PirParameters> = LazyLock::new(|| Preset::InsecureN1
 
 const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 300, candidates: 2, seed: [3; 16] };
 
-/// Two planes of one cell each for twenty buckets, one of which has a record.
+/// Two planes of one cell each for twenty buckets. One bucket has a record.
 struct Cells(Vec<Database>);
 
 impl DatabaseVersion for Cells {

@@ -58,7 +58,7 @@ fn service_key() -> ServiceKey {
 }
 
 static SERVER: LazyLock<UnsealServer> = LazyLock::new(|| {
-    // As many as are allowed: requests of a run are not refused for their number.
+    // The largest allowance: requests of a run are not refused for their number.
     UnsealServer::new(service_key(), Allowance::new(1_000_000, 1).expect("allowed"))
 });
 
@@ -119,8 +119,8 @@ pub static REQUEST: Target = Target {
     },
 };
 
-/// Two blinded names and their answer. The blinding is another one in every run, so an answer of another run is refused
-/// for its proof, after it was decoded.
+/// Two blinded names and their answer. The blinding differs in every run, so an answer of another run is decoded and
+/// then refused for its proof.
 static ASKED: LazyLock<(Vec<Blinded>, Vec<u8>)> = LazyLock::new(|| {
     let mut client = client();
     let encoded = client.encode(&[Question::Index(1), Question::Index(2)]).expect("blinded");

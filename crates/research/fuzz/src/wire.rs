@@ -164,7 +164,7 @@ pub static ANSWER: Target = Target {
     },
 };
 
-/// The frames of a stream that arrives in pieces of so many bytes, unless it is refused.
+/// The frames of a stream that arrives in pieces of `piece_bytes` bytes, unless it is refused.
 fn frames(stream: &[u8], piece_bytes: usize) -> Option<Vec<AnswerFrame>> {
     let (mut reader, mut frames) = (AnswerReader::new(MOST_ANSWER_BYTES), Vec::new());
     for mut piece in stream.chunks(piece_bytes) {

@@ -158,8 +158,8 @@ fn all_bytes(ring: &Ring, polys: Vec<Poly>) -> Result<Vec<Vec<u8>>, RingError> {
     polys.into_iter().map(|poly| bytes(ring, poly)).collect()
 }
 
-/// Whether work is recorded, and the results of repetitions, of which the last are those of a graph if it is. Work that
-/// makes keys of what it computed is not.
+/// Whether work is recorded, and the results of repetitions. If it is recorded, a graph gives the last results. Work
+/// that makes keys of what it computed is not recorded.
 fn repeated(ring: &Ring, operands: &[Poly], work: Work) -> Result<(bool, Vec<Vec<Poly>>), RingError> {
     let count = || ring.device().map_or(0, Device::recorded);
     let (recording, before) = (Recording::default(), count());

@@ -15,7 +15,7 @@ use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyStorage, SecretKey};
 use crate::counting;
 use crate::report::Report;
 
-/// The presets, that of language models first.
+/// The presets, the preset of language models first.
 const PRESETS: [&str; 2] = ["n16_boot_depth14_scale40", "n16_boot_depth9_scale50"];
 const QUICK: [&str; 1] = ["insecure_n11_boot_depth9_scale50"];
 

@@ -1,4 +1,4 @@
-//! Trains on MNIST, runs the network on the first test images encrypted, and compares the scores with those in the
+//! Trains on MNIST, runs the network on the first test images encrypted, and compares the scores with the scores in the
 //! clear.
 //!
 //! ```text
@@ -151,7 +151,7 @@ fn encrypted_weights(
     Ok(())
 }
 
-/// Comparison of encrypted scores with those in the clear.
+/// Comparison of encrypted scores with scores in the clear.
 #[derive(Default)]
 struct Difference {
     images: usize,

@@ -369,8 +369,8 @@ impl Target {
         Ok(Built { tables, records, dropped: collected.dropped, value_bytes, cells_bytes, table_bytes, version })
     }
 
-    /// Creates the directory to write to. A new one is locked until the build ends, so that other builds can tell it
-    /// from one that a killed process has left.
+    /// Creates the directory to write to. A new directory is locked until the build ends, so that other builds can tell
+    /// it from a directory that a killed process has left.
     pub(crate) fn enter(&self, disk: &Disk) -> Result<(PathBuf, Option<Lock>), DatabaseError> {
         if self.lock.is_some() {
             return Ok((self.dir.clone(), None));

@@ -61,7 +61,7 @@ fn a_dense_database_of_an_earlier_release_is_read_and_changed_as_it_is() {
     assert_eq!(manifest()["format"], 2);
     assert!(database.refresh().unwrap());
     assert_eq!(ask(&database.snapshot(), 4), [9; 2000]);
-    // Building it again gives it masks of its own, while it is served.
+    // Building the database again gives it masks of its own, while it is served.
     let builder = Builder { tables: TableKind::Dense, replace: true, ..Builder::new(Preset::InsecureN11) };
     let records = (0..5).map(|i| Ok::<_, std::io::Error>(Record { key: None, value: vec![i + 1; 2000] }));
     builder.build(&dir, records, |_| (), &GO_ON).unwrap();

@@ -39,8 +39,8 @@ impl Random {
     }
 }
 
-/// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to their other
-/// candidates, and so on. Returns whether that succeeded; if not, some entries are in no bucket.
+/// Puts an entry into one of its candidate buckets. If no candidate has room, entries of one candidate move to their
+/// other candidates, and so on. Returns whether that succeeded; if not, some entries are in no bucket.
 pub(crate) fn place<B: Buckets>(buckets: &mut B, entry: B::Entry, random: &mut Random) -> Result<bool, DatabaseError> {
     let (mut unplaced, mut moves) = (vec![entry], 0);
     while let Some(entry) = unplaced.pop() {

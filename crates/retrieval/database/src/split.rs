@@ -26,7 +26,7 @@ use crate::sums::hashes;
 const HASHED_CELLS: u64 = 1 << 14;
 
 /// A version of a database with dense tables that is cut into shards. Each shard is written to a directory of its own,
-/// with its part of the tables, which have all bytes of its cells.
+/// with its part of the tables. These have all bytes of the shard's cells.
 #[derive(Debug)]
 pub struct Split {
     snapshot: Arc<Snapshot>,

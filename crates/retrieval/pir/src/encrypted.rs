@@ -1,5 +1,5 @@
-//! Databases whose records are encrypted too (Pirouette, Remark 1): an owner stores its records at a server, which
-//! learns neither the records nor which one is read.
+//! Databases whose records are encrypted too (Pirouette, Remark 1): an owner stores records at a server, and the server
+//! learns neither the records nor which record is read.
 //!
 //! An entry holds [`PirParameters::pieces`] consecutive pieces. An entry is stored as it is sent: for each plane a seed
 //! and a polynomial. The server expands the seeds when it reads the entries for an answer. A piece ends with a tag, by

@@ -70,9 +70,9 @@ pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
 
 /// Extracts the bits of an encrypted index, the lowest first. The rest of the index is shifted so that its lowest bit
 /// is the highest bit of the word, and switched to the bootstrap's secret. The blind rotation that gives the RGSW
-/// ciphertext of the bit also gives an encryption of the bit at its place, which is subtracted (Pirouette, Algorithm 3,
-/// with digits of one bit and one rotation for both). The shift multiplies the noise, so the lowest bits of a long
-/// index are refreshed first.
+/// ciphertext of the bit also gives an encryption of the bit at its place in the index. This is subtracted from the
+/// index (Pirouette, Algorithm 3, with digits of one bit and one rotation for both). The shift multiplies the noise, so
+/// the lowest bits of a long index are refreshed first.
 fn decomposed(
     keys: &PreparedKeys,
     shape: DatabaseShape,

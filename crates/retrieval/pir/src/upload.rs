@@ -1,4 +1,4 @@
-//! Uploads to databases of encrypted entries: what a service that answers from one accepts from its owner.
+//! Uploads to databases of encrypted entries: what a service accepts from the owner of such a database.
 
 use std::sync::atomic::AtomicBool;
 
@@ -68,8 +68,8 @@ impl UploadError {
 /// An upload consists of chunks, which are stored as they arrive, and a commit, which makes one version of all of them.
 /// All calls may be repeated after a lost reply. A new upload takes the place of one that was not committed.
 ///
-/// The calls come from threads of the pool, and a commit uses all of these. So a call must not wait for another one: it
-/// could run on a thread on which that one is suspended. It fails with [`UploadError::Busy`].
+/// The calls come from threads of the pool, and a commit uses all of these. So a call must not wait for another call:
+/// it could run on a thread on which the other call is suspended. It fails with [`UploadError::Busy`].
 pub trait UploadedDatabase: VersionedDatabase {
     /// Whether this is the key of the database's owner. Takes the same time for every key of other people.
     fn is_write_key(&self, key: &[u8; WRITE_KEY_BYTES]) -> bool;

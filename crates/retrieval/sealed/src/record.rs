@@ -124,8 +124,8 @@ impl RecordKey {
     }
 }
 
-/// The record in an authentic plaintext, which someone who has the key wrote. This function alone takes a time that
-/// depends on the length of the record; it is not inlined, so that tools that look for such functions name it.
+/// The record in an authentic plaintext, which someone who has the key wrote. The time of this function alone depends
+/// on the length of the record. Not inlined, so that tools can name it.
 #[inline(never)]
 fn unpadded(plain: &[u8]) -> Result<Zeroizing<Vec<u8>>, SealedError> {
     let wrong = || SealedError::mismatch("opened record", "wrong padding", "a record, its length, and zeros");

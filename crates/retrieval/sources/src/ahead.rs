@@ -14,8 +14,8 @@ const BATCHES: usize = 2;
 
 type Batch = Vec<Result<Record, SourceError>>;
 
-/// The records that `read` passes to its argument, in a thread, which should end soon after its argument returns
-/// `false`: the iterator was dropped then.
+/// The records that `read` passes to its argument. `read` runs in a thread. When its argument returns `false`, the
+/// iterator was dropped, and `read` should end soon.
 pub(crate) fn read_ahead(
     read: impl FnOnce(&mut dyn FnMut(Record) -> bool) -> Result<(), SourceError> + Send + 'static,
 ) -> impl Iterator<Item = Result<Record, SourceError>> + Send {

@@ -196,7 +196,7 @@ fn pair(column: &Type) -> &[Arc<Type>] {
     }
 }
 
-/// The group with these members: a list has groups of one part around its elements, which the decoder leaves out.
+/// The group with these members. Around the elements of a list the decoder leaves out the groups of one part.
 fn structure<'a>(column: &'a Type, cells: &[(String, Cell)]) -> &'a Type {
     let mut found = column;
     while found.is_group() {

@@ -18,7 +18,7 @@ const WITH_LOG: u8 = 2;
 pub(crate) struct File {
     /// Without links: the log is beside the file that a link leads to.
     path: PathBuf,
-    /// What the file was like when it was opened as one that does not change.
+    /// The state of the file when it was opened as a file that does not change.
     unchanging: Option<Stamp>,
     /// Whether there is a log that must be read.
     logged: bool,

@@ -323,8 +323,8 @@ impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
         Ok(query)
     }
 
-    /// Authenticates bytes under a key that only holders of this client's secret can derive (BLAKE3): a client that
-    /// gets them back later, from somebody without the secret, knows its own.
+    /// Authenticates bytes under a key that only holders of this client's secret can derive (BLAKE3): so a client
+    /// recognises its own bytes when somebody without the secret gives them back.
     ///
     /// # Errors
     /// As for [`KeyGenerator::secret_bytes`](unspoken_protocol::KeyGenerator::secret_bytes).

@@ -219,7 +219,7 @@ impl<H: ClientHalf> Target<H> {
         read.map_err(|error| ClientError::of_application(H::Error::from(error)))
     }
 
-    /// Refuses a description that must not follow the last one that a client with this state accepted.
+    /// Refuses a description that must not follow the last description that a client with this state accepted.
     fn check_change(&self, now: &H::Description) -> Result<(), ClientError> {
         // A description that cannot be read belongs to another version.
         if let Some(earlier) = self.accepted()?.as_deref().and_then(|earlier| self.read(earlier).ok()) {

@@ -431,7 +431,7 @@ mod tests {
         let found = other.entry(one).uploaded().unwrap();
         assert_eq!((found.len(), found[0].id.as_str(), found[0].contents.as_slice()), (1, id, &b"contents"[..]));
         assert!(found[0].is_of(b"secret") && !found[0].is_of(b"another"));
-        // Its own bundle comes first; those who use a bundle that is replaced use the new one.
+        // Its own bundle comes first. Applications that use a replaced bundle use the new one.
         let [second, third] = ["1", "2"].map(|digit| digit.repeat(KEY_ID_DIGITS));
         other.entry(one).store_uploaded(&Uploaded::new(&second, b"secret", b"more")).unwrap();
         let ids = |state: &StateDir| state.entry(one).uploaded().unwrap().into_iter().map(|u| u.id).collect::<Vec<_>>();

@@ -13,7 +13,7 @@ use unspoken_wire::{Message, ProblemCode, answer_front, problem_frame, progress_
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// Answers one connection after the other with these bytes and closes it. Its thread returns the number of requests.
+/// Answers one connection after the other with these bytes, and closes each. The thread returns the number of requests.
 struct Peer {
     address: SocketAddr,
     thread: JoinHandle<usize>,
@@ -509,7 +509,7 @@ fn a_refusal_among_the_steps_is_tried_again_if_it_says_so() {
     assert_eq!(peer.served(), 1);
 }
 
-/// A service that works on an answer for longer than a client is patient, and loses it so many times.
+/// A service that works on an answer for longer than a client is patient, and loses the answer a number of times.
 #[test]
 fn patience_begins_with_the_loss_of_an_answer_three_times() {
     for (losses, answered) in [(3, true), (4, false)] {

@@ -12,8 +12,8 @@ use crate::budget::{Budget, Reservation};
 /// Bytes that are reserved at once.
 pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
 
-/// The memory that all bodies share. If it is full, arriving bodies wait. One of them at a time may use a reserve that
-/// has room for the largest body, so that bodies that have arrived in part never wait only for each other.
+/// The memory that all bodies share. If it is full, arriving bodies wait. One body at a time may use a reserve that has
+/// room for the largest body, so that half-arrived bodies never wait only for each other.
 pub(crate) struct BodyMemory {
     shared: Arc<Budget>,
     reserve: Arc<Budget>,

@@ -8,9 +8,9 @@
 //! by this rest; a service without room for one worker does not start. Keys that can never fit are refused when they
 //! are uploaded.
 //!
-//! The limit is about bytes that the service knows of. That the process keeps to it is a matter of its allocator: the
-//! `unspoken` command sets one that returns freed memory soon. Another program that starts a `Server` should do the
-//! same.
+//! The limit is about bytes that the service knows of. Whether the process keeps to the limit depends on its allocator:
+//! the `unspoken` command sets an allocator that returns freed memory soon. Another program that starts a `Server`
+//! should do the same.
 
 use crate::application::{Application, Applications};
 use crate::config::ServerConfig;

@@ -1,4 +1,5 @@
-//! A limit on concurrent operations for each client, network or other key, so that one of them cannot use all capacity.
+//! A limit on concurrent operations for each client, network or other key, so that no client or network uses all
+//! capacity.
 
 use std::collections::HashMap;
 use std::hash::Hash;

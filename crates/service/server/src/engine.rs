@@ -207,7 +207,7 @@ impl Query {
         Self { bytes, _memory: memory }
     }
 
-    /// The bytes, which stay together with their memory: a closure that used the field would capture it alone.
+    /// The bytes, which stay together with their memory: a closure that used the field would capture the field alone.
     fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -325,7 +325,7 @@ fn client_id(client: &ClientName, network: Option<Network>, key: KeyId) -> Clien
 }
 
 /// The name under which a client takes turns with others. Clients without tokens are told apart by their key bundles,
-/// so that one of them does not use up the places of all.
+/// so that a single client does not use up the places of all.
 pub(crate) fn turn_name(client: &ClientName, key: KeyId) -> ClientName {
     if client.is_anonymous() { ClientName::new(&format!("key bundle {key}")) } else { client.clone() }
 }

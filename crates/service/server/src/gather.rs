@@ -191,8 +191,8 @@ impl State {
         Some(Batch { number, requests, cancel })
     }
 
-    /// Removes the requests of a group that are computed together: one of each client in the order of their arrival,
-    /// then another one of each, and so on, as far as the weight allows, but at least one.
+    /// Removes the requests of a group that are computed together: one request of each client in the order of arrival,
+    /// then another one of each, and so on, up to the weight, but at least one request.
     fn take_turns(&mut self, group: Group) -> Vec<Waiting> {
         let mut taken: HashMap<ClientId, usize> = HashMap::new();
         let mut turns: Vec<(usize, u64, usize)> = Vec::new();
@@ -400,7 +400,7 @@ mod tests {
             wait_until(|| mirror.started.load(Ordering::SeqCst) == 1);
             let others: Vec<_> = requests[1..].iter().map(ask).collect();
             wait_until(|| gathering.lock().waiting.len() == 3);
-            // One that waits leaves at once; one that is computed alone is told to stop.
+            // A waiting request leaves at once; a request that is computed alone is told to stop.
             requests[3].cancel.store(true, Ordering::SeqCst);
             wait_until(|| gathering.lock().waiting.len() == 2);
             requests[0].cancel.store(true, Ordering::SeqCst);

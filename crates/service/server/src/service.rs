@@ -50,7 +50,8 @@ impl Service {
         BodyDeadlines { stall, total, closing: self.closing.clone() }
     }
 
-    /// An application that can use a bundle: the one for which it was declared, or another of its key set.
+    /// An application that can use a bundle: the application for which it was declared, or another application of the
+    /// same key set.
     pub(crate) fn application_of(&self, bundle: &Meta) -> Result<&Application, Refusal> {
         let can_use = |offer: &&Application| offer.key_set.to_string() == bundle.key_set;
         let declared = self.applications.get(&bundle.application).filter(can_use);

@@ -1,4 +1,5 @@
-//! A service that has its address and still loads: it answers every request with how far it is and when to come again.
+//! A service that listens and still loads: it answers every request with the progress of loading and the time to come
+//! again.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -36,8 +36,8 @@ const QUIET_LOOKS: u32 = 40;
 /// Asks proxies (nginx and others) to pass on every step when it comes.
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// An answer that is being computed, on a task of its own: a client that reads slowly does not hold it up. It is
-/// cancelled when this is dropped.
+/// An answer that is being computed, on a task of its own: a client that reads slowly does not hold up the computation.
+/// It is cancelled when this is dropped.
 pub(crate) struct AnswerSteps {
     answer: AbortOnDropHandle<Result<Bytes, Refusal>>,
     progress: Arc<AnswerProgress>,

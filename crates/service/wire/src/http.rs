@@ -26,6 +26,6 @@ pub const JSON: &str = "application/json";
 /// Media type of key chunks, queries and answers.
 pub const BYTES: &str = "application/octet-stream";
 
-/// Media type of an [`AnswerStream`](crate::v1::AnswerStream). A client that names it in `Accept` when it sends a query
-/// gets either that, or the answer as [`BYTES`].
+/// Media type of an [`AnswerStream`](crate::v1::AnswerStream). If the `Accept` of a query names this type, the answer
+/// comes in this type or as [`BYTES`].
 pub const PROGRESS: &str = "application/x-unspoken-progress";

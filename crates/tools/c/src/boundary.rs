@@ -1,4 +1,4 @@
-//! The functions that C calls. The comments here become those of the header.
+//! The functions that C calls. The comments here become the comments of the header.
 
 #![expect(unsafe_code, reason = "pointers of the caller, checked as far as they can be")]
 
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn unspoken_pir_error(
     let text = catch_unwind(AssertUnwindSafe(|| client.error())).unwrap_or_default();
     if let Some(room) = capacity.checked_sub(1).filter(|_| !buffer.is_null()) {
         let cut = text.floor_char_boundary(room);
-        // SAFETY: the buffer has room for `capacity` bytes, and `cut` is less than that.
+        // SAFETY: the buffer has room for `capacity` bytes, and `cut` is less than `capacity`.
         unsafe {
             ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), cut);
             buffer.add(cut).write(0);
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn unspoken_pir_ask_indices(
 /// request, which unspoken_pir_request_free frees.
 ///
 /// # Safety
-/// `client` is not freed; there are `count` pointers at `keys`, and so many numbers at `lengths`; each key is valid;
+/// `client` is not freed; there are `count` pointers at `keys`, and `count` numbers at `lengths`; each key is valid;
 /// `request` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unspoken_pir_ask_keys(

@@ -12,9 +12,10 @@ const NAME_BYTES: usize = 16;
 
 /// Functions that store the numbers of session queries.
 ///
-/// A number that is used twice reveals the difference of two questions. So what these functions store must be on disk
-/// when they return, and must never be restored from a copy; if that cannot be ruled out, use compact queries. They are
-/// called on the thread that calls the function of the client, and return 0, or another number if they could not do it.
+/// A number that is used twice reveals the difference of two questions. So a stored number must be on disk when a
+/// function returns, and must never be restored from a copy; if that cannot be ruled out, use compact queries. The
+/// functions are called on the thread that calls the function of the client, and return 0, or another number after a
+/// failure.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct UnspokenPirCounters {

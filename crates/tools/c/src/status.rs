@@ -8,7 +8,7 @@ pub enum UnspokenPirStatus {
     Ok = 0,
     /// An argument that must not be NULL is NULL.
     NullPointer = 1,
-    /// Another call uses the client. Its last error is that of an earlier call.
+    /// Another call uses the client. The client's last error belongs to an earlier call.
     Busy = 2,
     /// An argument cannot be used, or the client is not in the state for this call.
     Argument = 3,

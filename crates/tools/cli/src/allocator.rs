@@ -18,7 +18,7 @@ const KEPT_MS: isize = 10_000;
 
 /// Keeps freed memory for a while, for a command that is no service.
 pub fn keep_freed_memory() {
-    // All arenas that exist, and those that threads will make.
+    // All arenas that exist, and all that threads will make.
     for option in [&b"arena.4096.dirty_decay_ms\0"[..], &b"arenas.dirty_decay_ms\0"[..]] {
         #[expect(unsafe_code, reason = "jemalloc's options have no safe interface")]
         // SAFETY: the names end with a 0 and are options of the type `ssize_t`.

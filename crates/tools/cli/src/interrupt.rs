@@ -1,5 +1,5 @@
-//! Handling of Ctrl-C and termination signals: the first one stops long work at its next step, so that it can remove
-//! what it has written.
+//! Handling of Ctrl-C and termination signals: the first signal stops long work at its next step, so that the work can
+//! remove what it has written.
 
 use std::thread;
 use std::time::Duration;

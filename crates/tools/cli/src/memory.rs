@@ -1,7 +1,6 @@
 //! Memory of this machine.
 
-/// Bytes of memory that processes can have without swapping: those of the machine, or of its control group if that has
-/// fewer.
+/// Bytes of memory that processes can have without swapping: the machine's, or the control group's if it has fewer.
 pub fn free_memory() -> Option<u64> {
     let machine = available(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
     let group = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok();

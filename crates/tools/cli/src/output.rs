@@ -1,8 +1,9 @@
 //! Standard output whose reader may go away, as in `unspoken get ... | head`.
 //!
 //! Rust ignores SIGPIPE, and sockets need that: a lost connection must be an error and not the end of the process. So
-//! the standard macros panic when they write to a closed pipe. Those of this module unwind without a message instead,
-//! so that child processes and unfinished files are cleaned up, and [`run`] then ends the process as SIGPIPE does.
+//! the standard macros panic when they write to a closed pipe. The macros of this module unwind without a message
+//! instead, so that child processes and unfinished files are cleaned up, and [`run`] then ends the process as SIGPIPE
+//! does.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -44,7 +45,7 @@ pub fn run(command: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// Whether the error is that of a closed pipe. Errors of sockets are not `io::Error`s here.
+/// Whether the error comes from a closed pipe. Errors of sockets are not `io::Error`s here.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -56,8 +56,8 @@ const LEAST_CERTAINTY: f64 = 0.95;
 #[derive(clap::Args)]
 pub struct ShareOptions {
     /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared. Labels
-    /// are then those of the noisy scores, and each is printed with a lower bound of the probability that it is that of
-    /// the exact ones. If that is below 0.95, no label is printed, and the command ends with an error
+    /// then follow from the noisy scores. Each label is printed with a lower bound of the probability that the exact
+    /// scores give the same label. If the bound is below 0.95, no label is printed, and the command ends with an error
     #[arg(long, value_name = "BITS")]
     share: Option<u32>,
     /// With --share, print labels that the noise may have decided
@@ -140,7 +140,7 @@ impl LabelOptions {
     }
 }
 
-/// A label, the scores that it follows from, and how certain it is under their noise.
+/// A label, the scores from which it follows, and how certain it is under the noise.
 pub struct Labelled<'a> {
     /// The label.
     pub label: &'a str,

@@ -74,7 +74,7 @@ impl Collector for DeviceMetrics {
     }
 }
 
-/// The device has counted so many since it was opened.
+/// The device has counted `count` since it was opened.
 fn set(counters: &IntCounterVec, label: &str, count: u64) {
     let counter = counters.with_label_values(&[label]);
     counter.inc_by(count.saturating_sub(counter.get()));

@@ -88,7 +88,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     }
     let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
     let mut server = LlamaServer::new(served, &parameters, &options)?;
-    // The sessions are on the device alone; that of the answer is a part of what the answer needs.
+    // The sessions are on the device alone; the session of the answer is a part of what the answer needs.
     let ((sessions, session_bytes), working_bytes) = (server.sessions(), server.limits().working_bytes);
     let least = working_bytes + (sessions as u64).saturating_sub(1) * session_bytes;
     offer.check_device_memory((least, working_bytes + server.prepared_bytes() + server.key_bytes()))?;

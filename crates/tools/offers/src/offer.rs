@@ -113,7 +113,8 @@ impl Offer {
         Ok(applications.with(&self.name, half)?)
     }
 
-    /// Loads the application. The log says that it does, every few seconds that it still does, and how long it took.
+    /// Loads the application. The log says that the application is loading, every few seconds that it still is, and how
+    /// long loading took.
     fn load(&self, applications: Applications) -> anyhow::Result<Applications> {
         tracing::info!(application = self.name, kind = self.kind.name, path = %self.path().display(), "loading");
         if self.resources.placement.is_some() && !self.is_placed() {

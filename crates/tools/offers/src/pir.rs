@@ -45,7 +45,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
 }
 
 /// Refuses tables that need more memory than the device of the service has, if it has one: the memory of an answer with
-/// the largest part of a table, and all tables, of so many bytes, with the keys of a client.
+/// the largest part of a table, and all tables, of `table_bytes` bytes, with the keys of a client.
 pub(crate) fn check_device_memory(
     offer: &Offer,
     server: &impl ServerHalf,

@@ -95,8 +95,8 @@ fn first() -> Result<Device, DeviceError> {
     unspoken_cuda::open(&found.first().ok_or_else(none)?.name)
 }
 
-/// Refuses applications on a device and on the processor for which clients use one bundle of keys: it is loaded for one
-/// of both places.
+/// Refuses applications on a device and on the processor for which clients use one bundle of keys: a bundle is loaded
+/// for one of the two places.
 pub(crate) fn check(applications: &Applications, is_placed: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let (placed, others): (Vec<_>, Vec<_>) = applications.iter().partition(|one| is_placed(one.name()));
     for one in &placed {

@@ -9,7 +9,7 @@ use unspoken_llama::Preparation;
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 const MAX_RANGES_BYTES: u64 = 1 << 30;
 
-/// The directory with the client's half, within that of a preparation.
+/// The directory with the client's half, within the directory of a preparation.
 pub fn client_directory(directory: &Path) -> PathBuf {
     directory.join("client")
 }

@@ -17,7 +17,7 @@ pub fn for_scores(query: QueryForm, small: bool) -> &'static str {
     }
 }
 
-/// Default preset for images of digits: of the presets with five levels, the one with the fewest bytes.
+/// Default preset for images of digits: of the presets with five levels, the preset with the fewest bytes.
 pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
 
 /// Default preset for language models: many levels between two bootstraps.

@@ -9,14 +9,14 @@ use unspoken_files::{create_private_directory, open_lock_file};
 
 const LOCK: &str = "lock";
 
-/// Time for a service that was stopped or killed to be gone, and between two looks whether it is: a service that takes
-/// its place must not fail because the other one still finishes requests, or frees its memory.
+/// Time for a stopped or killed service to be gone, and time between two looks whether it is gone. A service that takes
+/// its place must not fail because the old service still finishes requests, or frees its memory.
 pub const PATIENCE: Duration = Duration::from_secs(45);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens a directory that only its owner can enter, which is made if missing. The directory is in use as long as the
-/// result lives; the operating system releases it when the process dies. If another one uses it, this waits for its end
-/// so long.
+/// result lives; the operating system releases it when the process dies. If another process uses it, this waits up to
+/// `patience` for the end of that process.
 pub fn open(path: &Path, patience: Duration) -> io::Result<File> {
     create_private_directory(path)?;
     let lock = open_lock_file(&path.join(LOCK))?;

@@ -11,8 +11,8 @@ use unspoken_sums::SumStore;
 
 use crate::private_directory::{self, PATIENCE};
 
-/// A directory that only its owner can enter, used by one service at a time: a file with the encrypted sum, which is
-/// replaced atomically, and one with the ids of its contributions, which grows.
+/// A directory that only its owner can enter, used by one service at a time. One file has the encrypted sum and is
+/// replaced atomically; another has the ids of the contributions and grows.
 pub struct SumDirectory {
     path: PathBuf,
     ids: File,

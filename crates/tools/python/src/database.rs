@@ -193,7 +193,7 @@ fn check_records(database: &Reader) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Builds a database of the records, of which there are as many as the second part says, if it is known.
+/// Builds a database of the records. The second part is the number of records, if it is known.
 fn build<E>(
     py: Python<'_>,
     builder: &Builder,

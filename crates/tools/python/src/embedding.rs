@@ -159,7 +159,7 @@ impl Codes {
         Ok(ids.map_err(Failure::from)?)
     }
 
-    /// What of these texts a head that reads so many tokens reads.
+    /// How much of these texts a head reads that reads `max_tokens` tokens.
     fn coverage<'py>(&self, py: Python<'py>, texts: Vec<String>, max_tokens: usize) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| TextReader::new(self.0.tokens()).coverage(&texts, max_tokens));
         coverage_dict(py, &found)

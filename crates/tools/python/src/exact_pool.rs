@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::Reporter;
 
-/// Encryptions of zero, each of which is used once.
+/// Encryptions of zero. Each is used once.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct ExactPool {
     store: Mutex<Store>,

@@ -32,7 +32,7 @@ impl LlamaModel {
         Ok(py.detach(|| self.0.tokenizer().encode_behind(text)).map_err(Failure::from)?)
     }
 
-    /// The texts of those of the tokens that the preparation of the model never ran.
+    /// The texts of the tokens that the preparation of the model never ran.
     fn uncovered(&self, tokens: Vec<u32>) -> Vec<String> {
         self.0.uncovered(&tokens)
     }

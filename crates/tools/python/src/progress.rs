@@ -100,7 +100,7 @@ impl Event {
     }
 }
 
-/// Seconds since the first try, and those after which the call gives up.
+/// Seconds since the first try, and seconds after which the call gives up.
 impl From<&Waiting> for Event {
     fn from(waiting: &Waiting) -> Self {
         let (spent, limit) = (waiting.spent.as_secs(), waiting.limit.as_secs());

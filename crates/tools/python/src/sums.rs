@@ -158,7 +158,7 @@ pub(crate) struct SumsConnection {
 #[derive(Clone, Copy, Default)]
 struct Sending {
     acknowledged: usize,
-    /// Those that were sent, acknowledged or not, or were about to be.
+    /// Contributions that were sent, acknowledged or not, or were about to be sent.
     sent: usize,
 }
 
@@ -178,7 +178,7 @@ impl SumsConnection {
         Ok(SumsConnection { client, application, sending: Sending::default() })
     }
 
-    /// What so many contributions will take, by name.
+    /// What this number of contributions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

@@ -1,5 +1,5 @@
 //! A service that continues stories with **insecure** parameters, for the tests of the page: the keys have some
-//! megabytes and a pass takes seconds, where those of secure parameters have 1.5 GB and take a minute.
+//! megabytes and a pass takes seconds. With secure parameters, keys have 1.5 GB and a pass takes a minute.
 //!
 //! `story DIRECTORY SITE DATA` serves the model that `unspoken llama prepare --out DIRECTORY` made, and the page in
 //! SITE. Prints a line of JSON with the address, and runs until it is ended.

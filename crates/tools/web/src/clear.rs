@@ -1,4 +1,4 @@
-//! Published models in the clear, to compare their answers with those of a service.
+//! Published models in the clear, to compare their answers with the answers of a service.
 
 use unspoken_digits_model::{Image, Network, digit};
 use unspoken_fasttext::Model;

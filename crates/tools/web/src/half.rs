@@ -65,9 +65,9 @@ fn read_description<H: ClientHalf>(bytes: &[u8], accept_insecure: bool) -> Resul
 }
 
 impl<H: WebApplication> Opened<H> {
-    /// Opens the half of an application with a stored secret or with a new one. The description must not follow the
-    /// `earlier` one that this client accepted, if that would reveal something. A stored secret of other parameters
-    /// than those of the earlier description is not used.
+    /// Opens the half of an application with a stored secret or with a new one. The description is refused if it must
+    /// not follow the `earlier` description that this client accepted, because it would reveal something. A stored
+    /// secret is used only if it has the parameters of the earlier description.
     pub(crate) fn open(
         description: &[u8],
         model: H::Model,

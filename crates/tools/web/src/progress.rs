@@ -56,7 +56,7 @@ impl<'a> From<&'a AnswerFrame> for Frame<'a> {
 
 #[wasm_bindgen]
 impl AnswerStream {
-    /// A reader of an answer of at most so many bytes.
+    /// A reader of an answer of at most `most_bytes` bytes.
     #[wasm_bindgen(constructor)]
     pub fn new(most_bytes: usize) -> Self {
         AnswerStream(AnswerReader::new(most_bytes))

@@ -243,7 +243,7 @@ fn descriptions_are_checked() {
     assert!(read.signature().magnitude() >= server.program().signature().magnitude());
     assert_eq!(read.signature().largest(), server.program().signature().largest());
     assert!(server.limits().working_bytes > server.program().working_bytes());
-    // However the fields change, an accepted description is that of a possible program.
+    // However the fields change, an accepted description describes a possible program.
     let mut accepted = 0;
     let fields = bytes.len() - 34;
     for position in 0..fields {

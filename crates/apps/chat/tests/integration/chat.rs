@@ -42,7 +42,7 @@ fn is_unknown(party: &mut Party) -> bool {
     matches!(party.ask(&pass(0, &[3; CHUNK])), Ok(Answer::Unknown))
 }
 
-/// The largest difference of logits from those of the model in the clear, where its text ends with a chunk.
+/// The largest difference between logits and the logits of the model in the clear, for a text that ends with a chunk.
 fn error(found: &Logits, text: &[u32]) -> f32 {
     let model = &setting().model;
     let mut cache = model.prefix_cache(setting().tamed.prefix()).unwrap();
@@ -287,7 +287,7 @@ fn keys_are_checked_before_work_starts() {
     KeyBundle::write_plan(parameters, &fewer, &mut plan).unwrap();
     let error = server.loaded_key_bytes(&plan).unwrap_err().to_string();
     assert!(error.contains("without 1 that are needed"), "{error}");
-    // Keys of the small ring that are those of something else.
+    // Keys of the small ring that belong to something else.
     let mut other = bundle.clone();
     let place = bundle.len() - unspoken_rlwe::SeededSmallRingKeys::byte_len(server.description().small_ring());
     other[place + 24] ^= 1;
@@ -454,7 +454,7 @@ fn descriptions_that_make_no_sense_are_refused() {
     assert!(message(Description::from_bytes(&sound)).contains("secure"));
     let description = Description::insecure_from_bytes(&sound).unwrap();
     assert_eq!(description.to_bytes(), sound);
-    // Two bytes of a key, for fields from 16 on, and a value; the last value of a field is the one that counts.
+    // Two bytes of a key, for fields from 16 on, and a value; the last value of a field counts.
     let changed = |field: u32, value: &[u8]| {
         let key = field << 3;
         let fields = [&[0x80 | (key & 0x7f) as u8, (key >> 7) as u8], value].concat();

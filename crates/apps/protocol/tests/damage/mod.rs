@@ -4,7 +4,7 @@ use unspoken_protocol::{append_description_checksum, checked_description};
 
 /// Bytes at both ends of a message of which every bit is flipped.
 const ENDS: usize = 150;
-/// Number of bytes between of which one bit is flipped.
+/// Number of bytes in between. One bit of each is flipped.
 const BETWEEN: usize = 400;
 
 /// A name, the bytes of a message, and its reader.
@@ -28,7 +28,7 @@ pub fn assert_damage_is_refused(messages: &[Row<'_>]) {
     }
 }
 
-/// A description with more fields, and a checksum of its own. The last value of a field is the one that counts.
+/// A description with more fields, and a checksum of its own. The last value of a field counts.
 #[allow(dead_code, reason = "not every test adds fields")]
 pub fn with_fields(description: &[u8], fields: &[u8]) -> Vec<u8> {
     let mut changed = checked_description(description, 0, |_| None).unwrap().to_vec();

@@ -165,7 +165,7 @@ fn short_queries_that_do_not_fit_are_refused() {
         let error = QueryCodec::short_compact(&lookup(subtables, 9), period).unwrap_err().to_string();
         assert!(error.contains("small=off"), "{error}");
     }
-    // Level 11 is that of the bootstrap; the separation of subtables takes one.
+    // The bootstrap ends at level 11; the separation of subtables takes one level.
     assert!(QueryCodec::short_compact(&lookup(1, 11), 64).is_ok());
     let error = QueryCodec::short_compact(&lookup(2, 11), 64).unwrap_err().to_string();
     assert!(error.contains("level 12"), "{error}");

@@ -67,7 +67,7 @@ pub trait ShardAccess: Send + Sync + 'static {
     ) -> Result<Vec<u8>, ShardFailure>;
 }
 
-/// All shards of a database, and what they have agreed on: which version of it they are cut from.
+/// All shards of a database, and what they have agreed on: the version from which they are cut.
 pub struct Shards<A> {
     shards: Vec<A>,
     /// Whether insecure parameters are accepted.

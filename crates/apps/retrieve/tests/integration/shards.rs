@@ -405,8 +405,8 @@ fn a_shard_answers_the_sound_requests_among_others() {
     assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Malformed);
     let stopped = shard.answer_together(&requests[..1], &Call::new(&AtomicBool::new(true)));
     assert!(stopped[0].as_ref().unwrap_err().is_cancelled());
-    // A pass is filled by queries, not by requests. A router passes on as many as may wait at a shard, each alone: one
-    // of a client whose keys must be sent first does not hold up the others.
+    // A pass is filled by queries, not by requests. A router passes on all queries that may wait at a shard, each
+    // alone: a client whose keys must be sent first does not hold up the others.
     let (two, forwarded) = (
         shard.group(&Request::new(CLIENT, &keys, &good)),
         scene.router.group(&Request::new(CLIENT, &scene.keys, &good)),

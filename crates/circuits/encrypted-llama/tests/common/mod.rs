@@ -148,7 +148,7 @@ pub fn shared() -> &'static Setting {
     SETTING.get_or_init(|| setting(12.0, 5))
 }
 
-/// A result, its largest value, and its largest and its root mean square error.
+/// A result, with its largest value, largest error and root mean square error.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub place: Place,

@@ -95,7 +95,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Exactly these keys, and those of the small ring.
+    /// Exactly these keys, and the keys of the small ring.
     pub fn new(program: &Program, keys: &KeyPlan, rng: &mut SecretRng) -> Self {
         let parameters = program.bootstrap().parameters();
         let encoder = Encoder::new(parameters);
@@ -117,7 +117,7 @@ impl Client {
     }
 }
 
-/// Runs encrypted passes with exactly these keys and those of bootstraps.
+/// Runs encrypted passes with exactly these keys and the keys of bootstraps.
 fn encrypted(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>), keys: &KeyPlan) -> Vec<Vec<Row>> {
     let parameters = program.bootstrap().parameters();
     let mut rng = SecretRng::insecure_from_seed(3);
@@ -132,8 +132,8 @@ fn encrypted(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<
     beside((&client.machine(), setting, program), (public, run), encrypt, &decrypt)
 }
 
-/// Checks that errors are small, and those of encrypted passes as the simulator predicts: within a bit over all passes,
-/// for each place.
+/// Checks that errors are small, and that errors of encrypted passes are as the simulator predicts: within a bit over
+/// all passes, for each place.
 fn check(found: &[Vec<Row>], predicted: &[Vec<Row>], bits: f64) {
     assert_eq!(found.len(), predicted.len());
     for step in 0..found[0].len() {

@@ -1,4 +1,4 @@
-//! Embeddings from compact queries: encrypted and simulated, beside those of the model.
+//! Embeddings from compact queries: encrypted and simulated, beside the embeddings of the model.
 
 use crate::common::run::{Client, program};
 use crate::common::{Setting, shared, wide_heads};

@@ -16,7 +16,7 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let placed = program.place(&encoder, PUBLIC, &CostModel::nominal(encoder.parameters())).unwrap();
     assert!(placed.seconds < placed.greedy_seconds, "{placed:?}");
     let sample = &setting.held_out[0];
-    // A chunk with other tokens than the ones that replace it; then another chunk.
+    // A chunk, then other tokens that replace it, then another chunk.
     let run = [(true, &sample.private[8..16]), (false, &sample.private[..8]), (true, &sample.private[8..16])];
     let (found, keys) = agree(setting, &program, (&sample.public, &run), 9.0);
     let requirements = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap();

@@ -218,7 +218,7 @@ fn memory_is_estimated_from_above() {
     assert!(small.working_bytes() > 2 * 3 * polynomial(6));
     assert!(large.working_bytes() > 2 * 12 * polynomial(6));
     assert!(large.working_bytes() > small.working_bytes());
-    // At least eight diagonals of the weights, and 4 times as many.
+    // At least eight diagonals of the weights, and four times this number.
     assert!(small.prepared_bytes() > 8 * polynomial(3));
     assert!(large.prepared_bytes() - small.prepared_bytes() > 3 * 8 * polynomial(3));
     let additive = |graph: &Graph| plan(&client.encoder, graph, layout, 6, Budget::default()).unwrap().prepared_bytes();

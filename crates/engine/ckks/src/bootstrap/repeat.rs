@@ -54,8 +54,8 @@ impl Works {
 }
 
 impl Bootstrapper {
-    /// Does work that depends on this bootstrapper, the keys and `factor` alone, of inputs whose levels and scales
-    /// depend on them alone.
+    /// Does work that depends on this bootstrapper, the keys and `factor` alone. So must the levels and scales of its
+    /// inputs.
     pub(super) fn repeat(
         &self,
         evaluator: &Evaluator<'_>,

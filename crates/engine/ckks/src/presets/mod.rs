@@ -94,8 +94,8 @@ const UNIT_45: f64 = 4.975;
 /// As [`TERMINAL_45`], for degrees below 2^16, which have more primes: a level is two terminal primes.
 const TERMINAL_45_SMALL: TerminalShape = TerminalShape { primes: 2, bits: 4.5 * UNIT_45, chain_bits: 6.0 * UNIT_45 };
 
-/// A set without bootstrapping whose levels are not nested: its terminal primes, the bits of its levels, and the number
-/// of its special primes, which is also the length of a digit.
+/// A set without bootstrapping whose levels are not nested: terminal primes, bits of the levels, and the number of
+/// special primes, which is also the length of a digit.
 const fn rational(
     name: &'static str,
     purpose: &'static str,
@@ -366,8 +366,8 @@ impl Preset {
         })
     }
 
-    /// Builds the parameters. All that are in use at the same time are one object, so that keys, ciphertexts and
-    /// encodings that were made with one of them work with the others.
+    /// Builds the parameters. While parameters of a preset are in use, every call returns the same object, so that
+    /// keys, ciphertexts and encodings of one caller work with the parameters of another.
     ///
     /// # Errors
     /// As for [`Preset::literal`] and [`CkksParameters::new`].

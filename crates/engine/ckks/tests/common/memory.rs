@@ -20,7 +20,7 @@ pub fn allocated() -> u64 {
     ALLOCATOR.current_usage() as u64
 }
 
-/// Peak bytes that `work` allocates, in addition to those allocated before.
+/// Peak bytes that `work` allocates, in addition to bytes allocated before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     ALLOCATOR.reset_peak_usage();
     let before = ALLOCATOR.current_usage();
@@ -33,7 +33,7 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
 pub struct Checks(Vec<String>);
 
 impl Checks {
-    /// Notes if the estimate is no bound, or more than so many times what is taken.
+    /// Notes if the estimate is no bound, or more than `slack` times what is taken.
     pub fn check(&mut self, what: &str, measured: u64, estimate: u64, slack: f64) {
         let ratio = estimate as f64 / measured as f64;
         let line = format!("{what}: {measured} bytes measured, {estimate} estimated, {ratio:.2} times as many");

@@ -98,7 +98,7 @@ fn bootstraps_run_over_levels_that_are_not_nested() {
             let found = ErrorStatistics::between(&client.decrypt(&output), &wanted);
             println!("{preset}: rms 2^{:.1}, predicted 2^{:.1}", found.rms.log2(), expected.rms.log2());
             assert!((0.5..2.0).contains(&(found.rms / expected.rms)) && found.worst.log2() < worst, "{found:?}");
-            // Down to the level of the next bootstrap, where the scale is still near that of the parameters.
+            // Down to the level of the next bootstrap, where the scale is still near the scale of the parameters.
             for _ in 0..depth {
                 output = evaluator.multiply(&output, &output).unwrap();
                 assert!((output.scale() / scale).log2().abs() < 0.1, "2^{}", output.scale().log2());

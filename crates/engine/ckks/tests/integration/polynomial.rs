@@ -155,7 +155,8 @@ fn every_slot_has_its_own_polynomial() {
     for preset in [STANDARD, REAL] {
         let mut client = Client::new(preset, 8);
         let (slots, scale) = (client.parameters().slots(), client.parameters().scale());
-        // Different degrees, one with a zero where the others have none, one that is zero, and one that is constant.
+        // Polynomials of different degrees: one with a zero coefficient where the others have none, one that is zero,
+        // and one that is constant.
         let mut polynomials: Vec<Polynomial> = [7, 15, 12]
             .map(|degree| {
                 let coefficients: Vec<Complex64> = (0..=degree).map(|_| Complex64::from(client.unit())).collect();

@@ -61,7 +61,7 @@ fn sums_of_rotations_and_products() {
             let ratio = measured.median / predicted.median;
             assert!((0.6..1.7).contains(&ratio), "measured {measured:?}, predicted {predicted:?}");
         }
-        // The keys are those of the rotations 1, -2, 500, 3, -7 and 9.
+        // The keys belong to the rotations 1, -2, 500, 3, -7 and 9.
         assert_eq!(simulator.key_plan().len(), 6);
     }
 }

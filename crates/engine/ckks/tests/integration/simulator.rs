@@ -315,7 +315,7 @@ fn costs_are_counted() {
     assert_eq!(cost.key_switches, [(high, 1), (low, 1)].into());
     assert_eq!((cost.tensors, cost.rescales, cost.plaintext_products), (1, 1, 0));
     // Transforms per key switch: one inverse transform per prime, forward transforms for each digit outside its own
-    // primes, and those of the division.
+    // primes, and the transforms of the division.
     let transforms = |chain: usize| {
         let extended = chain + ring.special().len();
         ring.digit_count(chain) * extended + 2 * extended

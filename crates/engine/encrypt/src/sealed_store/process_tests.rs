@@ -72,8 +72,8 @@ fn real_files() -> tempfile::TempDir {
 
 const CHILD: &str = "UNSPOKEN_VAULT_CHILD";
 
-/// The program of a child process. Its arguments are a directory, its number, the calls until it aborts and the rounds.
-/// In each round it puts and takes an entry, and it writes the id of every entry that it uses to a log.
+/// The program of a child process. The arguments are a directory, the number of the process, the calls until it aborts,
+/// and the rounds. In each round it puts and takes an entry. It writes the id of every used entry to a log.
 #[test]
 #[ignore = "run by the tests below, as a process of its own"]
 fn child() {

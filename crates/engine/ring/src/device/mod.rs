@@ -136,7 +136,7 @@ impl Ring {
         }))
     }
 
-    /// The device that it and another ring are on, if they are on the same one.
+    /// The device of this ring and of another ring, if both are on the same device.
     pub(crate) fn on_with(&self, other: &Ring) -> Option<On<'_>> {
         self.on().filter(|on| other.device().is_some_and(|device| device.is_same(&on.device)))
     }
@@ -173,7 +173,7 @@ impl Ring {
     }
 }
 
-/// A ring on a device, for one operation: the addresses that it gets are valid until it ends.
+/// A ring on a device, for one operation. The addresses that the operation gets are valid until it ends.
 pub(crate) struct On<'a> {
     ring: &'a DeviceRing,
     _operation: Operation,

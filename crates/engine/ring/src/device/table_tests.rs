@@ -14,7 +14,7 @@ use crate::ring::{Ring, RingLiteral};
 use crate::stored::Stored;
 use crate::table::TableShape;
 
-/// Rings of several degrees with two primes of so many bits.
+/// Rings of several degrees with two primes, of several numbers of bits.
 fn pairs() -> impl Iterator<Item = Pair> {
     let device = unspoken_device_shim::device(1 << 30);
     [(512, 26), (1024, 30), (2048, 26), (4096, 30)].into_iter().map(move |(degree, bits)| {

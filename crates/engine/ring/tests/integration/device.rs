@@ -75,7 +75,7 @@ fn repeated_work_is_recorded_and_has_the_same_bits() {
         let wanted = work(&host, &constants[0], &inputs.each_ref()).unwrap();
         assert!(bytes(&host, &wanted[1]) == bytes(&there, &held[1]), "number {number}");
     }
-    // Launches of a graph count as those of its kernels.
+    // Launches of a graph count as launches of its kernels.
     let launches = || device.launches().map(|launches| launches.launches).iter().sum::<u64>();
     let (before, _) = (launches(), same(6));
     assert!(launches() > before);
@@ -205,7 +205,7 @@ fn copies_give_way_while_work_is_recorded() {
         assert!(wanted == repeat());
     }
     assert_eq!(device.recorded(), 1);
-    // Those that were used last are still there.
+    // The copies that were used last are still there.
     let copied = device.copied_bytes()[0];
     drop(ring.add(&others[39], &others[39]).unwrap());
     assert_eq!(device.copied_bytes()[0], copied);
@@ -316,7 +316,7 @@ fn two_devices_have_memory_of_their_own() {
     let embedded = [rings[0].embed_from(&rings[1], &parts[1]), rings[0].embed_from(&rings[0], &parts[0])];
     let [across, within] = embedded.map(Result::unwrap);
     assert!(bytes(&rings[0], &across) == bytes(&rings[0], &within));
-    // One that fails leaves the other as it is.
+    // A device that fails leaves the other as it is.
     let failing = failing_device(64 << 20, 0);
     let ring = host.on_device(&failing).unwrap();
     let one = uniform(&ring, 1);

@@ -121,8 +121,7 @@ fn bundles_hold_every_kind_of_key_and_nothing_that_does_not_fit() {
     keys.check("test", &plan).unwrap();
     assert_eq!(keys.bytes(), plan.memory_bytes(parameters.ring()));
     assert!(KeyBundle::read(&parameters, KeyStorage::Expanded, &mut &bytes[..bytes.len() - 1]).is_err());
-    // An encapsulation key over other primes than those of the parameters, and one for parameters without
-    // encapsulation.
+    // An encapsulation key over other primes than the parameters have, and a key for parameters without encapsulation.
     let mut wrong = KeyPlan::new();
     wrong.require(KeyKind::Encapsulation, ENCAPSULATION.primes + 1);
     let mut bytes = Vec::new();

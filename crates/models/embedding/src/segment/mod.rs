@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(ids(&bytes, "don't café x"), expected);
         let sentence = ["\u{2581}the", "\u{2581}caf", "é", "s", "\u{2581}", "x"];
         assert_eq!(ids(&sentence, "the cafés"), [Some(0), Some(1), Some(2), Some(3)]);
-        // In lower case, where that is what the table has; what it does not have is unknown alone.
+        // Lower case is found where the table has only lower case. A character that the table lacks is unknown by
+        // itself.
         assert_eq!(ids(&sentence, "The the☃x"), [Some(0), Some(0), None, Some(5)]);
     }
 }

@@ -6,7 +6,7 @@ use crate::common::{quick, table};
 use unspoken_embedding::{EmbeddingTable, RecurrentOptions, RecurrentProgress, ReviewTask, TaskError, compress};
 use unspoken_store::Dataset;
 
-/// Texts of four of 40 tokens; those with label `good` have one more of the first ten tokens than the others.
+/// Texts of four tokens out of 40. Texts with label `good` have one more of the first ten tokens than other texts.
 fn reviews() -> Dataset {
     let text = |i: usize| {
         let first = if i.is_multiple_of(2) { i / 2 % 10 } else { 10 + i % 30 };

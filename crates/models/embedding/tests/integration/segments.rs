@@ -1,4 +1,4 @@
-//! The tokens of texts against those of another implementation of `docs/model-format.md`, which is in
+//! The tokens of texts against the tokens of another implementation of `docs/model-format.md`, which is in
 //! `python/tests/test_segments.py`.
 
 use serde_json::Value;

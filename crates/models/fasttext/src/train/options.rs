@@ -72,7 +72,7 @@ pub enum ClassWeights {
     /// All examples of a class together count as much as all examples of another class: with `n` of `N` examples in `c`
     /// classes, each counts `N / (c n)`.
     Balanced,
-    /// So much by label, above 0 and at most 10,000; 1 for labels that are not named.
+    /// A weight for each named label, above 0 and at most 10,000; 1 for other labels.
     Given(BTreeMap<String, f32>),
 }
 

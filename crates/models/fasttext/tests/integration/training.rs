@@ -73,7 +73,7 @@ fn same_seed_same_model_on_any_number_of_threads() {
     assert_ne!(one.encoder().id(), on_threads(1, 6).encoder().id());
 }
 
-/// Two classes with the same texts, of which one has nine times as many.
+/// Two classes with the same texts. One class has nine times the examples of the other.
 #[test]
 fn classes_can_count_more_than_their_examples() {
     let texts = vec!["same word".to_owned(); 100];

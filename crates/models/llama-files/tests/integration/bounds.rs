@@ -149,7 +149,7 @@ fn a_text_ends_at_every_end_that_the_files_state() {
     assert_eq!(load(&path, None).unwrap().tokenizer.ends(), [2, 301, 300]);
 }
 
-/// The model with more rows of the embedding, whose logits are larger than those of all tokens.
+/// The model with more rows of the embedding. The logits of these rows are larger than the logits of all tokens.
 fn padded(model: &Model, rows: usize) -> Model {
     let mut padded = model.clone();
     let more = Array2::from_elem((rows, model.config.width), 50.0);

@@ -10,7 +10,7 @@ fn smollm2() -> LoadedModel {
     load(&path, None).unwrap()
 }
 
-/// Hard texts with their tokens as an implementation in Python gives them that shares no code with this one.
+/// Hard texts with their tokens. An implementation in Python that shares no code with this one gave the tokens.
 const TOKENS: [(&str, &[u32]); 6] = [
     ("  two  spaces   three    ", &[216, 827, 216, 5600, 256, 1296, 289]),
     (

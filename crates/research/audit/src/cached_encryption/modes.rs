@@ -83,7 +83,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Messages are integers below this limit, and below that of a cache.
+/// Messages are integers below this limit, and below the limit of a cache.
 const MESSAGE_LIMIT: u64 = 1000;
 
 /// Number of cached encryptions that an attacker on a sound mode reckons with.

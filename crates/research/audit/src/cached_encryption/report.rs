@@ -100,9 +100,9 @@ impl Finding {
     /// Whether the finding matches the claim about the mode. For a broken mode, the advantage is 1 and every message
     /// is recovered; for a sound mode, there is no significant advantage and no message is recovered.
     ///
-    /// For a sound mode, [`Span`](crate::attack::Span) returns a number that is uniform modulo the first prime: in
-    /// each game it equals the message with a probability of about `2^-30`. This is the probability of a wrong
-    /// accusation, in addition to that of [`SIGNIFICANCE_BITS`].
+    /// For a sound mode, [`Span`](crate::attack::Span) returns a number that is uniform modulo the first prime: in each
+    /// game it equals the message with a probability of about `2^-30`. This is the probability of a wrong accusation,
+    /// in addition to the probability of [`SIGNIFICANCE_BITS`].
     pub fn is_as_claimed(&self) -> bool {
         if self.claimed_sound {
             !self.broken && self.recovered == 0

@@ -54,7 +54,7 @@ const VALUES: Metric = Metric::more("values_per_second", "values/s");
 /// Sizes of a run.
 struct Case {
     size: Size,
-    /// SEAL's primes: with as many bits of data as ours, and with one prime less.
+    /// SEAL's primes: with the same number of bits of data as ours, and with one prime less.
     seal: [SealRequest; 2],
     /// Caches in a scheme.
     rache: fn(Scheme) -> Vec<RacheShape>,

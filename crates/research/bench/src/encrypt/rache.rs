@@ -21,7 +21,7 @@ pub(super) fn name(shape: RacheShape) -> String {
     format!("Rache (broken), {shape}")
 }
 
-/// As many pivots as the largest of these numbers has digits.
+/// One pivot for each digit of the largest of these numbers.
 pub(super) fn shape_that_holds(radix: u64, values: &[f64]) -> RacheShape {
     let largest = values.iter().fold(0.0, |max: f64, &x| max.max(x)).round() as u64;
     let digits = std::iter::successors(Some(largest), |rest| Some(rest / radix)).take_while(|&rest| rest > 0);

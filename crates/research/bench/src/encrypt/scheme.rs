@@ -10,7 +10,7 @@ use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey};
 
 use crate::error::BenchError;
 
-/// The scale of CKKS messages: the paper's, and that of [`MessageSpace`].
+/// The scale of CKKS messages: the paper's, and the scale of [`MessageSpace`].
 pub(super) const SCALE: f64 = (1u64 << 55) as f64;
 
 /// Largest error of a decrypted number, relative to the largest of its message.

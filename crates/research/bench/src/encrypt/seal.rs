@@ -10,7 +10,7 @@ use crate::row::params;
 /// The set of SEAL's primes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealPrimes {
-    /// As many bits of data as ours, as close as SEAL's security check allows.
+    /// About the bits of data of our set: as close as SEAL's security check allows.
     Matched,
     /// One prime less and fewer bits of data: the fewest primes at nearly the same total bits.
     Fewest,

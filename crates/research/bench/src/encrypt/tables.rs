@@ -17,7 +17,7 @@ use crate::row::{Metric, params};
 
 /// Encoding and encryption of a whole table, one number in each ciphertext.
 const ONE_BY_ONE: Metric = Metric::less("table_one_by_one", "s");
-/// The same with as many numbers per ciphertext as fit.
+/// The same with ciphertexts full of numbers.
 const PACKED: Metric = Metric::less("table_packed", "s");
 
 /// The paper's number of pivots, for all tables.

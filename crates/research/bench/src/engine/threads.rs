@@ -1,5 +1,5 @@
 //! Comparisons among our own operations: several threads against one, a hoisted rotation against a whole one, a product
-//! with a plaintext against a copy of as many bytes.
+//! with a plaintext against a copy of the same number of bytes.
 
 use unspoken_rlwe::Hoisted;
 
@@ -68,7 +68,7 @@ fn hoisted_against_whole(
     Ok(())
 }
 
-/// A product reads three polynomials and writes two: as many bytes as a copy of two and a half.
+/// A product reads three polynomials and writes two: the bytes of a copy of two and a half.
 fn product_against_copy(
     harness: &mut Harness<'_>,
     fixture: &Fixture,

@@ -1,8 +1,8 @@
-//! How well decrypted logits agree with those of the model in the clear.
+//! How well decrypted logits agree with the logits of the model in the clear.
 
 use crate::error::larger_error;
 
-/// Logits of several tokens beside those of the model in the clear.
+/// Logits of several tokens beside the logits of the model in the clear.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreement {
     /// Tokens that were compared.

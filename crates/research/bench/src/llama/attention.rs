@@ -50,7 +50,7 @@ pub(super) struct Case {
     public: usize,
 }
 
-/// As many heads as fill a ciphertext, each with as many tokens as channels: products of matrices waste no slots.
+/// Heads that fill a ciphertext, each with one token for each channel: products of matrices waste no slots.
 pub(super) const FULL: Case =
     Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, model: [1024, 32, 32, 32], chunk: 32, public: 128 };
 
@@ -122,7 +122,7 @@ impl Values {
         Values { queries, keys, values, weights }
     }
 
-    /// The matrices of each query head, from those of all heads or of all key heads.
+    /// The matrices of each query head, from the matrices of all heads or of all key heads.
     fn matrices(heads: &Heads, count: usize) -> Vec<Array2<f64>> {
         let group = count / heads.dim().0;
         (0..count).map(|head| heads.index_axis(ndarray::Axis(0), head / group).to_owned()).collect()
@@ -132,7 +132,7 @@ impl Values {
 struct Setting {
     encoder: Encoder,
     program: Program,
-    /// Without public tokens, and with those of the case.
+    /// Without public tokens, and with the public tokens of the case.
     caches: [KvCache; 2],
     values: Values,
     case: Case,

@@ -41,7 +41,7 @@ pub(super) struct Case {
     small_degree: usize,
     /// Width, query heads, key heads, width of a head, width of the feed-forward network.
     dimensions: [usize; 5],
-    /// Rows of the embedding: so many that the client computes the logits.
+    /// Rows of the embedding: enough that the client computes the logits.
     vocabulary: usize,
     public: usize,
     private: usize,

@@ -104,7 +104,7 @@ impl Party {
             false => Description::from_bytes(&server.describe())?,
         };
         let client = LlamaClient::open(description, Arc::clone(model), None)?;
-        // A file: keys on their way would take as much memory as those that are loaded.
+        // A file: keys on their way would take as much memory as loaded keys.
         let folder = |error: std::io::Error| BenchError::Folder { reason: error.to_string() };
         let mut bundle = BufWriter::new(tempfile::tempfile().map_err(folder)?);
         client.write_keys(&mut bundle, |_, _| {}, &GO)?;

@@ -20,7 +20,7 @@ pub(super) struct PassClient {
 }
 
 impl PassClient {
-    /// Makes the keys of a plan, and those of the program's bootstraps and of its small ring.
+    /// Makes the keys of a plan, and the keys of the program's bootstraps and small ring.
     pub(super) fn new(program: &Program, encoder: &Encoder, keys: &KeyPlan) -> Result<Self, BenchError> {
         let parameters = encoder.parameters();
         // These keys protect no data: a fixed seed gives every run the same numbers.
@@ -43,7 +43,7 @@ impl PassClient {
         Evaluator::new(&self.encoder, &self.evaluation)
     }
 
-    /// Bytes of the switching keys, and of those of the small ring.
+    /// Bytes of the switching keys, the keys of the small ring included.
     pub(super) fn key_bytes(&self) -> u64 {
         self.evaluation.bytes() + self.small.bytes()
     }

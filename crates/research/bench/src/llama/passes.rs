@@ -141,7 +141,7 @@ fn input(
     client.encrypt(&slots, program.input_level())
 }
 
-/// Adds the logits of a chunk, beside those of the model in the clear.
+/// Adds the logits of a chunk, beside the logits of the model in the clear.
 fn compare(
     program: &Program,
     stories: &Stories,

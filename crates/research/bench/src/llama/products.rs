@@ -22,7 +22,7 @@ const RATE: Metric = Metric::more("rate", "GMAC/s");
 const KEY_MEMORY: Metric = Metric::less("key_memory", "bytes");
 const MATRIX_MEMORY: Metric = Metric::less("matrix_memory", "bytes");
 
-/// A square matrix of as many rows as a vector with `tokens` tokens has dimensions.
+/// A square matrix with one row for each dimension of a vector with `tokens` tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     preset: &'static str,

@@ -14,7 +14,7 @@ const BITS: f64 = 12.0;
 /// Degrees of polynomials; the paper's largest is 128. A round of softmax more takes fewer levels than a higher degree.
 const DEGREES: [usize; 5] = [7, 15, 31, 63, 127];
 
-/// Margins of all intervals beyond those of the few texts that are run.
+/// Margins of all intervals beyond the intervals of the few texts that are run.
 const MARGIN: f64 = 1.3;
 
 /// Factor by which margins grow at most where a degree allows it: wider intervals have values that are less precise.
@@ -26,7 +26,7 @@ const MOST_ROUNDS: u8 = 4;
 /// Texts over which ranges are measured.
 const TEXTS: usize = 2;
 
-/// Standard deviations of scores and of gates: with them the degrees are about those of real models.
+/// Standard deviations of scores and of gates: with them the degrees are about the degrees of real models.
 const SCORE: f64 = 2.5;
 const GATE: f64 = 2.5;
 
@@ -85,7 +85,7 @@ pub(super) fn config(
 }
 
 impl RandomModel {
-    /// A model with these dimensions, and polynomials for texts of so many public and private tokens.
+    /// A model with these dimensions, and polynomials for texts of `public` public and `private` private tokens.
     pub(super) fn new(config: Config, (public, private): (usize, usize), chunk: usize) -> Result<Self, BenchError> {
         let model = Arc::new(model(config));
         let vocabulary = model.config.vocabulary;

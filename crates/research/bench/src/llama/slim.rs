@@ -25,7 +25,8 @@ const LOG2_ERROR: Metric = Metric::less("log2_error", "bits");
 
 const STEPS: &str = "Paterson and Stockmeyer";
 
-/// The degrees of the polynomials by steps. Sums of squares have one more, which takes as many levels.
+/// The degrees of the polynomials by steps. Sums of squares have a degree one higher, which takes the same number of
+/// levels.
 const DEGREES: [usize; 3] = [31, 63, 127];
 
 /// Largest allowed distance of a result from the polynomial, relative to its largest value.
@@ -38,7 +39,7 @@ pub(super) struct Case {
     values: usize,
 }
 
-/// Factors of softmax for 16 tokens and as many heads.
+/// Factors of softmax for 16 tokens and 16 heads.
 pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", values: 256 };
 pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", values: 8 };
 

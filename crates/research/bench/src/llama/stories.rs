@@ -18,7 +18,7 @@ const LENGTH: usize = 150;
 /// Numbers of public tokens of the stories for calibration, in turn.
 const PUBLIC: [usize; 4] = [2, 9, 17, 33];
 
-/// Factor by which margins are larger than those that held-out text needs, as `unspoken llama prepare` takes them.
+/// Factor by which margins exceed the margins that held-out text needs, as in `unspoken llama prepare`.
 const SPARE: f64 = 1.1;
 
 /// Bits of each value's range, as `unspoken llama prepare` takes them.
@@ -39,7 +39,7 @@ pub(super) struct Stories {
     pub(super) model: Arc<Model>,
     pub(super) tamed: TamedModel,
     pub(super) client: Arc<ClientModel>,
-    /// Tokens, the first of which is that of the prefix.
+    /// Tokens, of which the first is the token of the prefix.
     pub(super) unseen: Vec<Vec<u32>>,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Subject {
     pub(super) name: String,
     pub(super) served: ServedModel,
     pub(super) client: Arc<ClientModel>,
-    /// Tokens, the first of which are those of the prefix.
+    /// Tokens, which begin with the tokens of the prefix.
     pub(super) text: Vec<u32>,
 }
 

@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// A data set: its name, its texts for training and those held out, and the options of training.
+/// A data set: name, texts for training, held-out texts, and the options of training.
 struct Set {
     name: &'static str,
     train: Dataset,
@@ -102,7 +102,7 @@ fn differs(model: &Model, label: &str, text: &str) -> bool {
     model.predict(text) != label
 }
 
-/// A query of one text: its bytes, those of its answer, and the time of the service.
+/// A query of one text: the bytes of query and answer, and the time of the service.
 fn single(
     harness: &mut Harness<'_>,
     fixture: &mut ClassifierFixture,

@@ -31,8 +31,8 @@ pub(super) struct Presets {
 pub(super) struct Case<'a> {
     pub(super) presets: Presets,
     pub(super) tables: &'a Subtables,
-    /// Row counts `d` to report. Ours are measured with that many rows, or all of the tables', and extrapolated; those
-    /// of the baseline are extrapolated from [`ROWS`].
+    /// Row counts `d` to report. Ours are measured with this number of rows, or with all rows of the tables, and
+    /// extrapolated; times of the baseline are extrapolated from [`ROWS`].
     pub(super) widths: &'a [usize],
     pub(super) repetitions: usize,
 }
@@ -84,7 +84,7 @@ fn measure(
     Ok(())
 }
 
-/// Times the planner's choice for the first width in turn with parts of the baseline, as many as there are repetitions:
+/// Times the planner's choice for the first width in turn with parts of the baseline, one part for each repetition:
 /// together all columns of one subtable. The other subtables have the same operations.
 pub(super) fn run_whole(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), BenchError> {
     let columns = case.tables.columns();

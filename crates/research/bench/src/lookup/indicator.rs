@@ -139,7 +139,7 @@ impl IndicatorBaseline {
         let stride = self.parameters.slots() / shape.max_tokens;
         let work = || -> Result<Vec<Ciphertext>, BenchError> {
             let sums = apply_tables(&evaluator, &matrices, &inputs)?;
-            // Two classes share a ciphertext, in its real and imaginary parts, so half as many sums are needed.
+            // Two classes share a ciphertext, in its real and imaginary parts, so half of the sums are enough.
             let pairs = sums.iter().take(shape.classes.div_ceil(2));
             let total = |sum: &Ciphertext| evaluator.sum_slots(&evaluator.rescale(sum)?, stride, shape.max_tokens);
             Ok(pairs.map(total).collect::<Result<_, _>>()?)

@@ -57,7 +57,7 @@ const KIM: &str = "Kim et al., extrapolated";
 /// Repetitions of embedding lookups, after one warm-up.
 const EMBEDDING_REPETITIONS: usize = 3;
 
-/// Repetitions of ours beside all columns of the baseline, which fall into as many parts.
+/// Repetitions of ours beside all columns of the baseline, which fall into the same number of parts.
 const WHOLE_REPETITIONS: usize = 8;
 
 /// Number of messages classified at once.
@@ -182,8 +182,8 @@ fn few_tokens(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Measures the compressed table of the options, if given, with all of its rows, and twice as many where that is the
-/// largest dimension of the paper.
+/// Measures the compressed table of the options, if given, with all of its rows, and with twice its rows where that is
+/// the largest dimension of the paper.
 fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let Some(directory) = &harness.options.table else { return Ok(()) };
     let given = Subtables::read(directory)?;
@@ -215,7 +215,7 @@ struct StageTimes {
 }
 
 impl StageTimes {
-    /// The times from samples of both stages; those of the linear stage are multiplied by `factor`.
+    /// The times from samples of both stages; times of the linear stage are multiplied by `factor`.
     fn new(samples: &[[f64; 2]], factor: f64) -> Self {
         StageTimes {
             vectors: samples.iter().map(|[vectors, _]| *vectors).collect(),

@@ -189,7 +189,7 @@ impl ClassifierFixture {
 }
 
 impl PlanMeasurement {
-    /// A partial batch costs as much as a full one, so seconds per message are those of a full batch.
+    /// A partial batch costs as much as a full one, so seconds per message count a full batch.
     pub(super) fn add(
         &mut self,
         data: &ClassifierData,

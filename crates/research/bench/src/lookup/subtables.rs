@@ -1,4 +1,4 @@
-//! Subtables for lookups: random ones of a given shape, or those of a compressed embedding table.
+//! Subtables for lookups: random subtables of a given shape, or the subtables of a compressed embedding table.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ impl Subtables {
         Ok(Subtables { tables: self.tables.iter().map(cut).collect::<Result<_, _>>()?, ..*self })
     }
 
-    /// Every row twice: tables of twice as many rows.
+    /// Every row twice: tables of twice the number of rows.
     pub(super) fn twice(&self) -> Result<Self, BenchError> {
         let twice = |table: &Table| {
             let rows = table.rows();

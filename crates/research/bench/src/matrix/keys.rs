@@ -30,7 +30,7 @@ struct Point<'a> {
     benes: &'a Candidate,
 }
 
-/// The points of the curve, without those that repeat the one before.
+/// The points of the curve, without repeated points.
 fn points(explanation: &Explanation, bits: usize) -> Vec<Point<'_>> {
     let mut found: Vec<Point<'_>> = Vec::new();
     for halves in HALVES_OF_BITS {

@@ -76,7 +76,7 @@ struct Case<'a> {
     output_level: usize,
 }
 
-/// Measures one dimension: a single block, with as many matrices at once as fit. The deepest method starts at the level
+/// Measures one dimension: a single block, with all matrices at once that fit. The deepest method starts at the level
 /// `top`.
 pub(crate) fn run(
     harness: &mut Harness<'_>,
@@ -130,7 +130,7 @@ impl Case<'_> {
         Ok(ComparedMethod { name, product, at_once, keys, cost })
     }
 
-    /// Matrices side by side, as many as fit the coefficients of a row.
+    /// Matrices side by side: all that fit the coefficients of a row.
     fn coefficients(&self, rng: &mut SecretRng) -> Result<ComparedMethod, BenchError> {
         let (parameters, d, level) = (self.encoder.parameters(), self.layout.dim(), self.output_level + 1);
         let at_once = parameters.ring().degree() / d;

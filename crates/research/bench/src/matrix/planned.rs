@@ -20,7 +20,7 @@ const TIMED_IN_TURN: usize = 3;
 /// Plans predicted to take more than this many times as long as the planner's choice are not timed.
 const SLOWEST_PREDICTED: f64 = 1.6;
 
-/// Most plans that are timed with `--quick`: those predicted to be fastest.
+/// Most plans that are timed with `--quick`: the plans predicted to be fastest.
 const QUICK: usize = 5;
 
 /// Repetitions of each plan when timed alone.

@@ -7,14 +7,13 @@ use super::planned;
 use crate::error::BenchError;
 use crate::harness::Harness;
 
-/// The paper's depths, and the key counts of its two baby-step settings: that of the baseline and that of its own
-/// method.
+/// The paper's depths, and the key counts of its two baby-step settings: for the baseline and for its own method.
 const DEPTHS: std::ops::RangeInclusive<usize> = 2..=5;
 const BASELINE_KEYS: [usize; 2] = [38, 30];
 
 const BASELINE: &str = "Jiang et al.: all diagonals";
 
-/// One dimension: at each depth, all results are at the same level, which is that many levels below the highest.
+/// One dimension: at each depth, all results are at the same level, which is `depth` levels below the highest.
 pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimension: usize) -> Result<(), BenchError> {
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::transpose(dimension, dimension)?;

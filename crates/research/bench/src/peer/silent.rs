@@ -16,8 +16,8 @@ use crate::harness::Harness;
 pub(crate) enum SilentRetrieval {
     /// InsPIRe, for records of 256 bytes.
     Inspire,
-    /// YPIR with SimplePIR, whose records have 3,584 bytes: several of ours. Its tables have a power of two of them; we
-    /// take the next lower one, which is seven eighths of our bytes.
+    /// YPIR with SimplePIR, whose records have 3,584 bytes: several of ours. The number of records in its tables is a
+    /// power of two; we take the next lower power, which has seven eighths of our bytes.
     Ypir,
 }
 

@@ -94,8 +94,8 @@ pub(super) fn run(harness: &mut Harness<'_>, cut: Cut, pir: &PirParameters) -> R
     Ok(())
 }
 
-/// Reports two times beside that of the whole table: the sum over all shards, for one machine that answers for all of
-/// them; and the slowest shard, for one machine per shard.
+/// Reports two times beside the time of the whole table: the sum over all shards, for one machine that answers for all
+/// shards; and the slowest shard, for one machine per shard.
 fn report(harness: &mut Harness<'_>, case: &str, (answers, whole): (&[f64], Option<f64>), params: &Map<String, Value>) {
     let baseline = whole.map(|seconds| ("the whole table", seconds));
     let slowest = answers.iter().copied().fold(0.0, f64::max);

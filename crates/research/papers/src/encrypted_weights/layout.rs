@@ -15,10 +15,10 @@ const OFFSETS: usize = KERNEL * KERNEL;
 /// j)` is `(r * width + k) * batch + j`, where `r` is below the number `hidden` of hidden neurons, and `width = slots /
 /// (hidden * batch)`.
 ///
-/// A vector of images belongs to a tile of `width` features and to a group of as many pixels under the kernel as there
-/// are hidden neurons. Slot `(r, k, j)` is pixel `r` of feature `k` of image `j`. So `r` is a pixel first and a hidden
-/// neuron later: the sum over the pixels is cyclic over the whole vector and leaves each feature in every `r`, as the
-/// weights of the next layer require.
+/// A vector of images belongs to a tile of `width` features and to a group of `hidden` pixels under the kernel. Slot
+/// `(r, k, j)` is pixel `r` of feature `k` of image `j`. So `r` is a pixel first and a hidden neuron later: the sum
+/// over the pixels is cyclic over the whole vector and leaves each feature in every `r`, as the weights of the next
+/// layer require.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncryptedWeightsLayout {
     shape: Shape,

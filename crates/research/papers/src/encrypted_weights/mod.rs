@@ -149,7 +149,7 @@ impl EncryptedWeightsCircuit {
     /// The scores of a batch of images, at level 0. [`EncryptedWeightsLayout::scores`] reads them.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if the number of inputs or of weights is not that of the layout; [`CnnError::Ckks`] if
+    /// [`CnnError::Mismatch`] if the number of inputs or of weights does not fit the layout; [`CnnError::Ckks`] if
     /// levels or scales are wrong, or keys are missing.
     pub fn evaluate<A: Arithmetic>(
         &self,

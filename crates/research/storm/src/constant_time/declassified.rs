@@ -64,8 +64,8 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::with_callees("RetrieveClient::find_records", RECORD),
 ];
 
-/// The reason why a report is not a finding, if there is one. Unless its callees are declassified, only the innermost
-/// function counts, with what is inlined into it: a function that it calls is another one.
+/// The reason why a report is not a finding, if there is one. Unless the callees of a function are declassified, only
+/// the innermost function counts, with the functions inlined into it; a called function is another function.
 pub fn reason(report: &Report) -> Option<&'static Declassified> {
     let inner = &report.frames[..report.innermost];
     DECLASSIFIED.iter().find(|known| {

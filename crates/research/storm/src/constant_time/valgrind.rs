@@ -21,7 +21,8 @@ pub struct Report {
     pub kind: &'static str,
     /// Functions with file and line, the innermost first; inlined functions are frames, too.
     pub frames: Vec<String>,
-    /// Number of the frames that are one function of the machine code: those inlined into it, and itself.
+    /// Number of the frames that are one function of the machine code: the function itself, and the functions inlined
+    /// into it.
     pub innermost: usize,
 }
 

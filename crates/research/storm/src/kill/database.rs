@@ -37,7 +37,7 @@ enum Batch {
     Commit(Vec<(u64, Option<u64>)>),
     /// Rewrites the tables; no record changes.
     Compact,
-    /// Builds the database anew with these records, and replaces the one that is there.
+    /// Builds the database anew with these records, and replaces the present database.
     Replace(Content),
 }
 

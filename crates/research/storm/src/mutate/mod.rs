@@ -32,7 +32,7 @@ const OVERLOAD: [u16; 3] = [503, 504, 507];
 /// Send mutated requests to a running service: it must not end, not answer with an internal error, and stay ready
 ///
 /// The requests of an honest client are recorded: descriptions, key uploads, questions, status, deletion. Each mutant
-/// is one of them with random changes of its head and its body. --count counts mutants [default: 3000].
+/// is a recorded request with random changes of its head and its body. --count counts mutants [default: 3000].
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

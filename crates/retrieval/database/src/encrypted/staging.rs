@@ -84,7 +84,7 @@ impl Staging {
         let cells = entries.iter().map(|(number, entry)| (*number, entry.to_vec())).collect();
         let frame = Frame { version: self.position.version() + 1, records: 0, cells };
         let next = append(&self.file, self.position, &frame).inspect_err(|_| {
-            // What was written of it; if that fails too, the next opening does it.
+            // Removes what was written of it; if that fails, too, the next opening removes it.
             _ = self.file.set_len(self.position.bytes());
         })?;
         self.note(&frame, next);

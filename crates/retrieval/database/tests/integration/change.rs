@@ -247,7 +247,7 @@ fn a_journal_that_lost_its_tail_is_found_out() {
     std::fs::remove_file(&newest).unwrap();
     assert_eq!(Database::open(&dir).unwrap().snapshot().version(), 2);
     std::fs::write(&journal, &whole).unwrap();
-    // A damaged number is found out. Without it, the writer takes that of the journal.
+    // A damaged number is found out. Without it, the writer takes the number of the journal.
     for at in 0..number.len() {
         let mut bad = number.clone();
         bad[at] ^= 1;

@@ -14,7 +14,8 @@ use crate::dense::view::check_group;
 use crate::error::PirError;
 use crate::parameters::PirParameters;
 
-/// The digits of the masks of a group, for all switches of its packing: what packing its sums needs of its bytes.
+/// The digits of the masks of a group, for all switches of its packing. Of the group's bytes, packing needs only these
+/// digits.
 #[derive(Debug)]
 pub struct Packing {
     words: Vec<u32>,

@@ -153,7 +153,7 @@ fn changed_cells_are_seen_and_planes_share_a_query() {
     assert!(matches!(Packing::new(&parameters, &whole, &bytes[0][1..]), Err(PirError::Table { .. })));
 }
 
-/// The masks of a database are its own, and those of tables that have none stay as they were.
+/// The masks of a database are its own; the masks of tables without their own stay as they were.
 #[test]
 fn queries_are_answered_from_tables_with_their_masks_alone() {
     let mut fixture = Fixture::new(40, 2048, 0, 1, false);

@@ -46,7 +46,7 @@ fn rows_of_sqlite_come_in_their_order() {
     let found = spec(&path, "id", &["name"]);
     assert_eq!(read(&found).unwrap(), [record("3", "drei"), record("1", "eins"), record("2", "")]);
     assert_eq!(Source::open(&found).unwrap().len_hint(), Some(3));
-    // The order is not that of the index that covers this column.
+    // The order is not the order of the index that covers this column.
     let ids: Vec<Vec<u8>> = read(&spec(&path, "", &["id"])).unwrap().into_iter().map(|record| record.value).collect();
     assert_eq!(ids, [b"3", b"1", b"2"]);
     let objects = read(&spec(&path, "id", &[])).unwrap();
@@ -246,7 +246,7 @@ fn rows_of_parquet_become_records() {
         assert_eq!(objects[2], record("r2", r#"{"n":2,"share":1.0,"data":"ATI=","tags":["t0","t1"]}"#));
         assert_eq!(objects[3], record("r3", r#"{"n":null,"share":1.5,"data":"ATM=","tags":["t0","t1","t2"]}"#));
         assert_eq!(read(&spec(&path, "", &["data"])).unwrap()[4], record(None, "\u{1}4"));
-        // The columns have the requested order, not that of the file. The key may be one of them.
+        // The columns have the requested order, not the order of the file. The key may be one of them.
         let swapped = read(&spec(&path, "name", &["share", "name"])).unwrap();
         assert_eq!(swapped[1], record("r1", r#"{"share":0.5,"name":"r1"}"#));
     }

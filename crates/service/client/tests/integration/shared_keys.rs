@@ -221,8 +221,8 @@ fn following_the_readme_meets_no_limit() {
     for database in &DATABASES[1..4] {
         assert_eq!(user.get(database, Mode::Packed), 0, "{database} has keys of its own");
     }
-    // One bundle for texts and embeddings, one for digits, one for all kinds of queries: that of compact ones has taken
-    // the place of that of packed ones.
+    // One bundle for texts and embeddings, one for digits, one for all kinds of queries: the bundle of compact queries
+    // has taken the place of the bundle of packed queries.
     assert_eq!((bundles(folder.path()), user.uploaded()), (3, 3));
     assert_eq!(user.classifier().usage().key_bytes + user.embedder().usage().key_bytes, 0);
     let root = user.root;
@@ -342,7 +342,7 @@ fn applications_whose_keys_do_not_fit_together_do_not_displace_each_other() {
         let root = tempfile::tempdir().unwrap();
         let mut clients = connect_movers(&service, root.path());
         let connected = bundles(folder.path());
-        // A common bundle has replaced that of the first, which may have no room for it.
+        // A common bundle has replaced the bundle of the first client, which may have no room for it.
         move_entries(&mut clients, 0);
         move_entries(&mut clients, 1);
         move_entries(&mut clients, 0);

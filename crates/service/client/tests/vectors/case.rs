@@ -112,7 +112,7 @@ pub struct Clear {
     pub error: f64,
 }
 
-/// An input to refuse, in place of that of the case.
+/// An input to refuse, in place of the input of the case.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refused {
@@ -192,7 +192,7 @@ pub trait Known {
     fn session(_question: &Value) -> Option<[Self::Asked; 2]> {
         None
     }
-    /// Inputs to refuse, besides those that every application has.
+    /// Inputs to refuse, besides the inputs that every application refuses.
     fn refused(_case: &Case) -> Vec<Refused> {
         Vec::new()
     }

@@ -19,7 +19,7 @@ struct Llama;
 /// The client's half of the files.
 const CLIENT_FILES: [&str; 4] = ["client.json", "client.safetensors", "head.safetensors", "tokenizer.json"];
 
-/// Largest difference of logits to those of the model in the clear. The description has no bound of it.
+/// Largest difference to the logits of the model in the clear. The description has no bound of this difference.
 const ERROR: f64 = 0.01;
 
 /// Control tokens, and the number of all tokens.

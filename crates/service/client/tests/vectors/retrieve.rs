@@ -27,7 +27,7 @@ const CHECKSUM_BYTES: usize = 8;
 /// The first number of the session queries of a client that has made the query of a case.
 const NEXT: u32 = 100;
 
-/// Numbers of session queries, in memory. Those of a client must be on a disk.
+/// Numbers of session queries, in memory. A real client must store them on a disk.
 struct Numbers(AtomicU32);
 
 impl DurableCounters for Numbers {

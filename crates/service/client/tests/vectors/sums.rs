@@ -27,7 +27,7 @@ struct Case {
     private: Bytes,
     /// The values of each contribution.
     contributions: Vec<Vec<i64>>,
-    /// The request with these contributions, and its answer, which says of each whether it was added.
+    /// The request with these contributions, and its answer, which says which contributions were added.
     query: Bytes,
     answer: Bytes,
     added: Vec<bool>,
@@ -62,7 +62,7 @@ fn encrypted(description: &[u8], contributions: &[Vec<i64>]) -> Vec<Contribution
     contributions.iter().map(|values| encryptor.encrypt(values).unwrap()).collect()
 }
 
-/// Whether each of so many contributions was added; which ones they are does not matter to the reader.
+/// Whether each of the contributions was added. The reader needs only their number.
 fn added(case: &Case, answer: &[u8]) -> Result<Vec<bool>, String> {
     let contributions = encrypted(&case.description.0, &case.contributions);
     let receipts = contributor(&case.description.0).read(answer, &contributions).map_err(|error| error.to_string())?;

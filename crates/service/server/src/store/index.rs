@@ -13,7 +13,7 @@ use crate::network::Network;
 /// maps.
 pub(crate) const ENTRY_BYTES: u64 = 1280;
 
-/// Who has bundles together, under one limit of their number: the clients of a token, or those without a token that
+/// Clients that share one limit on the number of bundles: the clients of a token, or the clients without a token that
 /// connect from one network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
@@ -123,7 +123,7 @@ impl Index {
         if progress.state == State::Uploading && progress.offset == 0 {
             held.empty.insert(entry.id);
         }
-        // Of two with one content, the newer one is found: the other one may have expired.
+        // Of two bundles with one content, the newer one is found: the older one may have expired.
         let content = entry.meta.content();
         let same = self.contents.get(&content).and_then(|&id| self.get(id));
         if same.is_none_or(|other| other.progress().touched <= progress.touched) {
@@ -170,8 +170,8 @@ impl Index {
 mod tests {
     use super::*;
 
-    /// Allocations of one entry: the texts of its metadata, its lock, its flag of cancellation, its holder, and its
-    /// places in the maps, of which a part may be empty.
+    /// Allocations of one entry: texts of the metadata, lock, flag of cancellation, holder, and places in the maps,
+    /// which may be partly empty.
     #[test]
     fn an_entry_takes_no_more_memory_than_is_counted() {
         let texts = 9 + 128 + 32 + 64;

@@ -19,8 +19,8 @@ const TOKEN_SHARE: u64 = 4;
 /// Least bytes that a bundle counts, for its directory and its files.
 const LEAST_BYTES: u64 = 16 << 10;
 
-/// Number of uploads without a byte that the clients of one token may have, or those without a token of one address.
-/// The oldest gives way to the next.
+/// Number of uploads without a byte that the clients of one token may have, or the clients of one address without a
+/// token. The oldest gives way to the next.
 const MOST_EMPTY_UPLOADS: usize = 64;
 
 /// Room that a bundle needs.
@@ -169,7 +169,7 @@ impl Store {
         room.map_err(|kept| StoreError::Quota { needed: new.length, kept, limit })
     }
 
-    /// Those bundles that may be deleted for a new one, with what decides their order.
+    /// The bundles that may be deleted for a new one, with what decides their order.
     fn idle<'a>(
         &self,
         entries: impl Iterator<Item = &'a Arc<Entry>>,

@@ -182,7 +182,7 @@ fn a_bundle_is_not_finished_until_every_step_to_disk_succeeded() {
     for commits in 0.. {
         let disk = SmallDisk::new(MIB);
         let mut setup = on(&disk);
-        // Only the disk operations of this upload count, not those of the sweep.
+        // Only the disk operations of this upload count, not the operations of the sweep.
         setup.config.timeouts.sweep = Duration::from_secs(3600);
         let service = setup.start();
         let client = service.client(None);

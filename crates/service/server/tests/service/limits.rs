@@ -70,7 +70,7 @@ fn idle_memory_is_given_back_when_the_last_answer_ends() {
     assert_eq!(released(), before + 3);
 }
 
-/// Answers with so many zeros that they do not fit in the sockets' buffers.
+/// Answers with more zeros than fit in the sockets' buffers.
 struct Zeros;
 
 const ZEROS: usize = 48 << 20;

@@ -17,8 +17,8 @@ const QUERY_BYTES: usize = 1 << 20;
 const ANSWER_BYTES: usize = 1 << 18;
 const WORKING_BYTES: u64 = 24 * MIB;
 
-/// An application that uses the memory that it declares, in buffers of the sizes of ciphertexts, on several threads of
-/// its own, for which it waits.
+/// An application that uses its declared memory, in buffers of the sizes of ciphertexts, on several threads of its own,
+/// and waits for these threads.
 pub struct Buffers;
 
 /// Buffers of `bytes` bytes in all, written to.

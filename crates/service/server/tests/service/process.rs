@@ -89,7 +89,7 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits until the process has ended. Returns its status, and its output since it started to listen.
+    /// Waits until the process has ended. Returns the status, and the output since the process started to listen.
     pub fn wait(mut self) -> (ExitStatus, String) {
         let mut output = String::new();
         self.output.read_to_string(&mut output).unwrap();

@@ -198,8 +198,8 @@ fn a_shutdown_finishes_an_answer_in_steps_or_says_why_not() {
     }
 }
 
-/// Reports a million steps in a second and answers with so many zeros that they do not fit in the sockets' buffers.
-/// Takes no thread of the pool, which other tests use.
+/// Reports a million steps in a second and answers with more zeros than fit in the sockets' buffers. Takes no thread of
+/// the pool, which other tests use.
 struct Busy;
 
 const STEPS_OF_BUSY: u32 = 1_000_000;
@@ -263,7 +263,7 @@ fn a_slow_reader_holds_up_its_answer_and_no_computation() {
     wait_until("the answer is there", || service.metric(answered) == 2.0);
     wait_until("the answer is forgotten", || memory() == 5.0);
     assert_eq!(service.metric("unspoken_requests_in_flight"), 0.0);
-    // The client reads it as it reads all others.
+    // The client reads this answer as it reads every other.
     let mut steps = 0;
     let report = |_, _| steps += 1;
     let answer = client.ask_with_progress("test/busy", &key, vec![], ZEROS, report, &Cancel::new()).unwrap();

@@ -257,7 +257,7 @@ fn applications_of_a_key_set_share_bundles_and_loaded_keys() {
     let ask_apart = |client: &Transport, id: &KeyId| client.ask("test/apart", id, query(0, b"x"), &Cancel::new());
     let refused = ask_apart(&client, &id).unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::DoesNotFit), "{refused}");
-    // One that no application can use any more is not there, so that its client makes another one.
+    // A bundle that no application can use any more counts as missing, so that its client makes another one.
     let mut bytes = Cursor::new(bundle(odd, BYTES, 10));
     let apart = client.upload_keys("test/apart", FORMAT, &mut bytes, |_| {}, &Cancel::new()).unwrap();
     assert!(ask_apart(&client, &apart).is_ok() && is_there(&client, &apart));

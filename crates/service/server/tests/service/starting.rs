@@ -28,7 +28,7 @@ fn clients_wait_while_a_service_loads_and_are_told_how_far_it_is() {
     let error = Transport::new(hasty).unwrap().applications(&Cancel::new()).unwrap_err();
     assert!(matches!(error, Error::GaveUp { .. }) && error.code() == Some(ProblemCode::Starting), "{error}");
 
-    // One that does gets its answer soon after the service is there, though it never answered before.
+    // A client that waits gets its answer soon after the service is there, though the service never answered before.
     let (told, tells) = std::sync::mpsc::channel();
     let mut config_of_client = TransportConfig::new(&url);
     config_of_client.retry.connect_patience = Duration::ZERO;

@@ -117,7 +117,7 @@ fn a_problem_is_readable_as_json() {
     assert_eq!((json["code"].as_str(), json["status"].as_u64()), (Some("too_large"), Some(413)));
 }
 
-/// The frames of a stream that arrives in pieces of so many bytes.
+/// The frames of a stream that arrives in pieces of `piece_bytes` bytes.
 fn frames(stream: &[u8], most: usize, piece_bytes: usize) -> Result<Vec<AnswerFrame>, WireError> {
     let (mut reader, mut frames) = (AnswerReader::new(most), Vec::new());
     for mut piece in stream.chunks(piece_bytes) {

@@ -149,7 +149,7 @@ impl Running {
     }
 }
 
-/// The declaration is that of the keys.
+/// The declaration fits the keys.
 fn check_declaration(exchanged: &Path) {
     let declared = KeyDeclaration::decode(&*fs::read(exchanged.join("declaration")).unwrap()).unwrap();
     let keys = fs::read(exchanged.join("keys")).unwrap();

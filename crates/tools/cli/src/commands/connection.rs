@@ -40,9 +40,9 @@ pub struct Connection {
     /// Allow plain HTTP to another machine: anyone on the network path sees the token and the encrypted queries
     #[arg(long, alias = "allow-plaintext")]
     insecure_http: bool,
-    /// Give up after so many seconds without an answer, retries and the service's work included; an upload counts
-    /// each piece [default: 10 if the service accepts no connection, 120 if it is busy or the connection was lost,
-    /// 1200 for the answer to a query]
+    /// Give up after this number of seconds without an answer, retries and the service's work included; an upload
+    /// counts each piece [default: 10 if the service accepts no connection, 120 if it is busy or the connection was
+    /// lost, 1200 for the answer to a query]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
 }
@@ -81,7 +81,7 @@ fn show_wait(waiting: &Waiting, shown: &Mutex<String>) {
     }
 }
 
-/// The error itself, or for an application of another kind one that names the command for it.
+/// The error itself, or for an application of another kind an error that names the right command.
 pub fn name_command(error: anyhow::Error) -> anyhow::Error {
     let Some(ClientError::OtherKind { url, application, found, needed }) = error.downcast_ref() else { return error };
     let known = KINDS.iter().find(|(kind, ..)| kind == found);

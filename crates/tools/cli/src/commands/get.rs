@@ -45,8 +45,8 @@ pub struct Arguments {
     /// Line for an absent record
     #[arg(long, value_name = "TEXT", default_value = "(absent)", conflicts_with_all = ["json", "out"])]
     absent: String,
-    /// Print one JSON object per record: key or index, version of the database, whether it was found, and the record
-    /// as text, or in hexadecimal if it is not UTF-8, or null if it is absent
+    /// Print one JSON object per record: key or index, version of the database, whether the record was found, and the
+    /// record as text, or in hexadecimal if it is not UTF-8, or null if it is absent
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -63,7 +63,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The bundles of the client's token; without a token, those that the state directory knows and the service has.
+/// The bundles of the client's token; without a token, the bundles that the state directory knows and the service has.
 fn list(transport: &Transport, state: &StateRoot, cancel: &Cancel) -> anyhow::Result<Vec<KeyStatus>> {
     match transport.keys(cancel) {
         Err(error) if error.code() == Some(ProblemCode::Forbidden) => {}

@@ -16,7 +16,7 @@ pub struct UnsealOptions {
     /// then opened with them; each question counts there, whether its record exists or not
     #[arg(long, value_name = "APPLICATION")]
     unseal: Option<String>,
-    /// Public key of the sealed database, in hexadecimal, as its owner tells it [default: the one that the service
+    /// Public key of the sealed database, in hexadecimal, as its owner tells it [default: the key that the service
     /// describes first]
     #[arg(long, value_name = "HEX", requires = "unseal", value_parser = public_key)]
     public_key: Option<[u8; PUBLIC_KEY_BYTES]>,

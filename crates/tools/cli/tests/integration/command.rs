@@ -171,8 +171,8 @@ fn a_table_is_compressed_and_reported_on() {
     assert!(!refused.status.success() && message.contains("NaN in row 39 (token \"t39\"), column 1"), "{message}");
 }
 
-/// The whole pipeline at its real parameters: services in their own processes, keys, 64 messages with equal labels,
-/// and records of codes, one of which does not exist.
+/// The whole pipeline at its real parameters: services in their own processes, keys, 64 messages with equal labels, and
+/// records of codes, where one code does not exist.
 #[test]
 fn the_demo_classifies_and_looks_up_privately() {
     let data = root().join("data/sms/spam_collection.tsv");

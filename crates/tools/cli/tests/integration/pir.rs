@@ -299,7 +299,7 @@ fn a_json_array_becomes_a_database() {
 #[test]
 fn a_build_that_is_told_to_end_leaves_nothing() {
     let files = Files::new();
-    // One record, and room for so many that the build takes a second.
+    // One record, and so much room that the build takes a second.
     let one = files.write("one.csv", &format!("v\n{}\n", "x".repeat(256)));
     let database = files.path("database");
     let names = || std::fs::read_dir(files.directory.path()).unwrap().map(|entry| entry.unwrap().file_name());

@@ -269,7 +269,7 @@ fn a_client_outlives_a_rebuilt_database() {
     for client in &mut clients {
         assert_eq!(get(client, "C005"), Some(meaning(5).into()));
     }
-    // Ten times as many records, in another layout; the service is restarted.
+    // Ten times the number of records, in another layout; the service is restarted.
     let address = service.url.strip_prefix("http://").unwrap().to_owned();
     drop(service);
     let records = (0..3000).map(|i| Record { key: Some(code(i).into()), value: format!("rebuilt {i}").into() });

@@ -94,7 +94,7 @@ impl Service {
     }
 }
 
-/// Asks questions; if the answers are to be shared, `share` adds noise of so many bits to them.
+/// Asks questions; if the answers are to be shared, `share` adds noise of `share_bits` bits to them.
 fn ask_to_share<H, Q>(
     py: Python<'_>,
     client: &mut ServiceClient<H>,
@@ -125,7 +125,7 @@ where
 /// Labels, scores, and how certain each label is.
 type Shared<'py> = (Vec<String>, Bound<'py, PyArray2<f64>>, Vec<f64>);
 
-/// How certain the labels of answers are that have noise of so many bits; none without noise.
+/// How certain the labels of answers with noise of `share_bits` bits are; none without noise.
 fn certainties<A, E: ApplicationError>(
     answers: &[A],
     share_bits: Option<u32>,

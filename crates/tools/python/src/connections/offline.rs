@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::Reporter;
 
-/// Encrypts questions, which one query must have room for.
+/// Encrypts questions. One query must have room for all of them.
 pub(crate) fn encrypt<'py, H, Q>(
     py: Python<'py>,
     client: &mut ServiceClient<H>,

@@ -128,7 +128,7 @@ impl LocalApplication {
         self.0.half().check_ready().err().map(|error| error.text)
     }
 
-    /// Whether the first bytes of a bundle are those of keys for this application: `("answer", b"", 0)`, or an error.
+    /// Whether a bundle with these first bytes has keys for this application: `("answer", b"", 0)`, or an error.
     fn check_header(&self, header: &[u8]) -> Outcome {
         outcome(self.0.half().loaded_key_bytes(header).map(|_| Vec::new()))
     }
@@ -145,8 +145,8 @@ impl LocalApplication {
         })
     }
 
-    /// Answers a query of a client, whose id has 16 bytes, or 24 with its network. As many threads as `most_together`
-    /// may wait for that. `helpers` are other processes that compute parts of the answer: an object with the methods
+    /// Answers a query of a client, whose id has 16 bytes, or 24 with its network. Up to `most_together` threads may
+    /// wait for an answer. `helpers` are other processes that compute parts of the answer: an object with the methods
     /// `count()` and `compute(helper, part)`, which returns the result, or None if this process is to compute the part.
     #[pyo3(signature = (client, keys, query, work, helpers=None))]
     fn answer(

@@ -28,7 +28,7 @@ pub(crate) struct ServiceGateway {
     metrics_url: Option<String>,
 }
 
-/// An application for a gateway: its facts, the model that its owner publishes, and its host.
+/// An application for a gateway: facts, published model and host.
 type Offered<'py> = (Bound<'py, PyDict>, Option<Vec<u8>>, Py<PyAny>);
 
 /// A service that runs: what stops it, and its end.
@@ -40,9 +40,9 @@ struct Running {
 
 #[pymethods]
 impl ServiceGateway {
-    /// Starts a service. `config` is the text of a configuration file, in TOML. Each application has its facts, the
-    /// model that its owner publishes, and its host; each database its name and the hosts of its shards. `mirror` has
-    /// the methods `stored(path, bundle)` and `removed(path, bundle)`.
+    /// Starts a service. `config` is the text of a configuration file, in TOML. An application is its facts, its
+    /// published model and its host. A database is its name and the hosts of its shards. `mirror` has the methods
+    /// `stored(path, bundle)` and `removed(path, bundle)`.
     #[new]
     #[pyo3(signature = (config, applications, databases, mirror=None))]
     fn new(

@@ -26,7 +26,7 @@ pub(super) fn raised(error: PyErr) -> PlainError {
     PlainError::new(ErrorKind::Internal, error.to_string())
 }
 
-/// Puts a bundle where replicas find it, and lets one of them load it.
+/// Puts a bundle where replicas find it, and lets a replica load it.
 pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewhere, PlainError> {
     let (keys, outcome) = Python::attach(|py| {
         let put = host.call_method1(py, "put_keys", (PyArray1::from_vec(py, bundle),))?;

@@ -76,8 +76,8 @@ fn small_batches(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError
     Ok(())
 }
 
-/// Our layouts, at each batch size and at that of the baseline, against the network as matrix products (Jiang, Kim,
-/// Lauter and Song), which has only one batch size.
+/// Our layouts, at each batch size and at the batch size of the baseline, against the network as matrix products
+/// (Jiang, Kim, Lauter and Song), which has only one batch size.
 fn matrices(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     harness.progress("the network over E2DM's products of matrices");

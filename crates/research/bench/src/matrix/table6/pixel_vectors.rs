@@ -19,7 +19,7 @@ pub(super) struct PixelVectorsCircuit {
     moduli: [f64; 5],
 }
 
-/// Weights and biases; a tile has as many features as fit.
+/// Weights and biases; a tile has all features that fit.
 pub(super) struct Weights<V> {
     /// For each tile: kernels, their bias, the first dense layer.
     tiles: Vec<(Vec<V>, V, V)>,

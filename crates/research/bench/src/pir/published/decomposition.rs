@@ -81,8 +81,8 @@ pub(super) fn digits(
     Ok(digits)
 }
 
-/// Rounds a ciphertext to a modulus of so many bits (Algorithm 16). Ties go to even numbers: many words are ties, and
-/// a binary secret would add up their errors if all were rounded up.
+/// Rounds a ciphertext to a modulus of `width` bits (Algorithm 16). Ties go to even numbers: many words are ties, and a
+/// binary secret would add up their errors if all were rounded up.
 fn switched(ciphertext: &LweCiphertext, width: u32) -> LweCiphertext {
     let round = |word: u32| rounded_to_even(word, u32::BITS - width);
     LweCiphertext { mask: ciphertext.mask.iter().map(|&word| round(word)).collect(), body: round(ciphertext.body) }
@@ -153,9 +153,9 @@ impl<'a> Floor<'a> {
 pub(super) struct BitTables {
     /// `-Q/4` in the first `alpha` coefficients.
     block: Poly,
-    /// The factor of each bit, the lowest first, in the evaluation domain. That of bit `i` has a 2 at `alpha j` for the
-    /// numbers `j` with bit `i`; that of the highest bit has a 1 at all `alpha j`. Line 9 of the algorithm as printed
-    /// gives other numbers than its proof needs.
+    /// The factor of each bit, the lowest first, in the evaluation domain. The factor of bit `i` has a 2 at `alpha j`
+    /// for the numbers `j` with bit `i`; the factor of the highest bit has a 1 at all `alpha j`. Line 9 of the
+    /// algorithm as printed gives other numbers than its proof needs.
     factors: Vec<Poly>,
 }
 

@@ -31,7 +31,7 @@ const KEY_BYTES: Metric = Metric::less("index_key_bytes", "bytes");
 const PUBLISHED: &str = "published digits and bits";
 const PRINTED: &str = "the paper's text";
 
-/// Seconds of one expansion; those of its phases for the published one.
+/// Seconds of one expansion; for the published form, seconds of its phases.
 #[derive(Clone, Copy, Default)]
 struct Sample {
     seconds: f64,
@@ -136,7 +136,7 @@ fn counts(
     Ok(())
 }
 
-/// Bytes of the keys of the response, and of the header: what a stream of keys has beyond those of the expansion.
+/// Bytes of the keys of the response, and of the header: what a stream of keys has beyond the keys of the expansion.
 fn response_bytes(pir: &PirParameters) -> u64 {
     SeededKeys::byte_len(pir, Mode::Packed) - unspoken_gsw::SeededConversionKey::byte_len(pir.bootstrap())
 }

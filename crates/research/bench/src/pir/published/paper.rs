@@ -17,12 +17,12 @@ const DIGIT_BITS: u32 = 5;
 /// Bytes of offline communication that Table 7 prints.
 pub(super) const PRINTED_BYTES: f64 = 1.2e9;
 
-/// Blind rotations of the decomposition of so many bits, as section 3.1 counts them.
+/// Blind rotations of the decomposition of `index_bits` bits, as section 3.1 counts them.
 pub(super) fn printed_rotations(index_bits: u32) -> u32 {
     3 * index_bits.div_ceil(DIGIT_BITS)
 }
 
-/// Bytes of all keys but those of the response, by Table 6 with `ceil(log_B Q)` levels.
+/// Bytes of all keys but the keys of the response, by Table 6 with `ceil(log_B Q)` levels.
 pub(super) fn bytes() -> f64 {
     let count = TableSix { degree: 1 << LOG2_DEGREE, log2_modulus: LOG2_MODULUS };
     let [query, bits] = DIMENSIONS;

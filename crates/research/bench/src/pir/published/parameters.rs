@@ -29,11 +29,11 @@ const BITS_GADGET: GadgetLiteral = GadgetLiteral { log2_base: 22, levels: 1 };
 
 /// The published decomposition of an index on a parameter set of this project: Algorithms 17 to 20, then Algorithm 15.
 /// The LWE secret of the query and of the digits is the ring's secret, so that digits need no key switch. The switch to
-/// the small LWE secret, the circuit bootstrap and the security of every key are those of the parameter set.
+/// the small LWE secret, the circuit bootstrap and the security of every key come from the parameter set.
 #[derive(Clone, Debug)]
 pub(super) struct Decomposition {
     pub(super) pir: PirParameters,
-    /// Bits of the index; at most those of all digits.
+    /// Bits of the index; at most the bits of all digits.
     pub(super) index_bits: u32,
     /// Bits of a digit: `v` in the paper, `log2 (q / alpha)`.
     pub(super) digit_bits: u32,
@@ -46,8 +46,8 @@ pub(super) struct Decomposition {
 }
 
 impl Decomposition {
-    /// The decomposition of an index of so many bits with the largest digits and then the fewest gadget levels that
-    /// fail at most once in 2^40.
+    /// The decomposition of an index of `index_bits` bits with the largest digits and then the fewest gadget levels
+    /// that fail at most once in 2^40.
     ///
     /// # Errors
     /// If there is none.
@@ -80,7 +80,7 @@ impl Decomposition {
         self.log2_order() + self.digit_bits * (self.digits - 1 - step)
     }
 
-    /// Bits of the message: at least those of the index. The highest ones are zero.
+    /// Bits of the message: at least the bits of the index. The highest bits are zero.
     pub(super) fn message_bits(&self) -> u32 {
         self.digit_bits * self.digits
     }
@@ -120,8 +120,8 @@ impl Decomposition {
     }
 
     /// Predicted noise of a bit of a digit under the small LWE secret, as a fraction of the modulus, without the
-    /// rounding to exponents (Theorem A.17). A factor of the highest bit has `2^(v-1)` coefficients of 1, one of
-    /// another bit half as many of 2.
+    /// rounding to exponents (Theorem A.17). A factor of the highest bit has `2^(v-1)` coefficients of 1; a factor of
+    /// another bit has half of this number of coefficients, of 2.
     pub(super) fn bit_noise(&self) -> Noise {
         let (literal, ring) = (self.pir.literal(), self.pir.ring());
         let source = literal.compact.dimension;
@@ -132,8 +132,8 @@ impl Decomposition {
     }
 
     /// `log2` of the probability that the decomposition or one of the circuit bootstraps gives a wrong bit. The noise
-    /// of a digit must stay below half of `alpha`, and so must that of the digit minus that of its highest bit, or the
-    /// table of the identity would be read outside its range.
+    /// of a digit must stay below half of `alpha`. So must the noise of the digit minus the noise of its highest bit,
+    /// or the table of the identity would be read outside its range.
     pub(super) fn log2_failure(&self) -> f64 {
         let half_alpha = (-f64::from(self.digit_bits + 1)).exp2();
         let probability = |noise: Noise| log2_failure(noise, half_alpha, 1.0).exp2();

@@ -140,9 +140,10 @@ impl LargeRecords {
         ((index / columns) as usize, (index % columns) as usize)
     }
 
-    /// Predicted noise of a selected record: each coefficient of a digit times that of a selector, whose noise is that
-    /// of two products on average, and the selections of the column (Theorem A.20). Their bits are of our own
-    /// expansion, with its gadget. A selector's errors are mostly proportional to the secret.
+    /// Predicted noise of a selected record: each coefficient of a digit times a coefficient of a selector, which has
+    /// the noise of two products on average, and the selections of the column (Theorem A.20). The bits of these
+    /// selections come from our own expansion, with its gadget. A selector's errors are mostly proportional to the
+    /// secret.
     fn noise(&self) -> Result<Noise, BenchError> {
         let product = Noise::bootstrapped_product(self.pir.bootstrap());
         let choice = Noise::rgsw_product(self.pir.bootstrap(), self.pir.ring().gadget(self.pir.literal().selection)?);

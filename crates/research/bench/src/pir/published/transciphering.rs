@@ -35,7 +35,7 @@ const COLUMN: Metric = Metric::less("transciphered_column_time", "s");
 const TIME: Metric = Metric::less("transciphered_expansion_time", "s");
 const STAND_IN: &str = "T-Respire, stand-in";
 
-/// Bytes of T-Respire's queries for so many bits of the index (Table 7).
+/// Bytes of T-Respire's queries for `index_bits` bits of the index (Table 7).
 fn paper_query_bytes(index_bits: u32) -> Option<u32> {
     match index_bits {
         20 => Some(144),
@@ -219,7 +219,7 @@ fn round(column: [u8; 4], key: [u8; 4]) -> [u8; 4] {
 
 /// The S-box of AES: the inverse in GF(2^8), and an affine map.
 fn substitute(byte: u8) -> u8 {
-    // The group has 255 elements, so the power 254 is the inverse; that of 0 is 0.
+    // The group has 255 elements, so the power 254 is the inverse; the power of 0 is 0.
     let inverse = (0..254).fold(1, |power, _| product(power, byte));
     (0..5).fold(0x63, |sum, turn| sum ^ inverse.rotate_left(turn))
 }

@@ -42,8 +42,8 @@ impl Asked {
     }
 }
 
-/// Asks a server in this process, as a client with a new secret, as many questions at once as a query holds. Writes
-/// what the client has after the last answer.
+/// Asks a server in this process, as a client with a new secret, a whole query of questions at once. Writes what the
+/// client has after the last answer.
 pub fn ask_server<S: ServerHalf, C: ClientHalf>(
     server: &S,
     model: C::Model,

@@ -47,7 +47,7 @@ fn secret_index() -> u64 {
 pub fn keys(_: &Path) -> anyhow::Result<()> {
     let mut generator = secret_generator();
     let secret = PirSecret::derive(&parameters()?, &secret_key())?;
-    // The keys of compact queries include those of all other kinds.
+    // The keys of compact queries include the keys of all other kinds.
     secret.keys(Mode::Compact, &mut generator)?.write(&mut io::sink())?;
     Ok(())
 }

@@ -26,10 +26,10 @@ const SHOWN_BYTES: usize = 24;
 /// Continue a text with a service's language model, without revealing its private part
 ///
 /// The text begins with a public part, which the service reads (context, instructions, documents), and ends with a
-/// private one, which it computes with under encryption; so it does with the tokens that follow. The continuation goes
-/// to standard output as it comes. Each pass of the service runs a chunk of tokens: its unused end holds guesses of the
-/// next tokens, and right guesses give several tokens at once. The first call generates and uploads keys, some
-/// gigabytes; later calls reuse them.
+/// private part. The service computes with the private part, and with the tokens that follow, under encryption. The
+/// continuation goes to standard output as it comes. Each pass of the service runs a chunk of tokens: its unused end
+/// holds guesses of the next tokens, and right guesses give several tokens at once. The first call generates and
+/// uploads keys, some gigabytes; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -54,8 +54,8 @@ pub struct Arguments {
     /// and both are printed
     #[arg(long, value_name = "DIR")]
     check: Option<PathBuf>,
-    /// Refuse a text with tokens that the preparation of the model never ran, and send nothing; without it the command
-    /// warns. A service that chose these tokens learns from a text that is not sent that it has one of them
+    /// Refuse a text with tokens that the preparation of the model never ran, and send nothing; without this option the
+    /// command warns. If a service chose these tokens, an unsent text tells the service that it has such a token
     #[arg(long)]
     covered_only: bool,
     /// Print one JSON object at the end, with the text, its tokens, what it took, and the error if there is one
@@ -148,8 +148,8 @@ fn in_the_clear(
     Ok((tokens, text))
 }
 
-/// Warns of tokens that the preparation has not run, or refuses them, before anything is sent: a client that asked
-/// about other tokens only would tell the service, which may have chosen the set, something about the text.
+/// Warns of tokens that the preparation has not run, or refuses them, before anything is sent: if only the other tokens
+/// were sent, a service that chose which tokens run would learn something about the text.
 fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Result<()> {
     if uncovered.is_empty() {
         return Ok(());

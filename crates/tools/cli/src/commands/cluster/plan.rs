@@ -25,8 +25,8 @@ pub struct Arguments {
     /// Records are found by keys, not by indices
     #[arg(long)]
     by_key: bool,
-    /// Shards answer queries that wait together in one pass, as those of `unspoken serve --shard` do; replicas on Ray
-    /// answer each alone
+    /// Shards answer waiting queries together in one pass, as `unspoken serve --shard` does; replicas on Ray answer
+    /// each query alone
     #[arg(long)]
     together: bool,
     /// Number of clients
@@ -50,8 +50,8 @@ pub struct Arguments {
     /// Core-seconds of an answer of --kind other
     #[arg(long, required_if_eq("kind", "other"))]
     answer_core_seconds: Option<f64>,
-    /// Bytes of a client's keys in memory, of --kind other; half as many are counted on disk, where seeds stand for one
-    /// of the two halves of a key
+    /// Bytes of a client's keys in memory, of --kind other; half of this number is counted on disk, where seeds stand
+    /// for one of the two halves of a key
     #[arg(long, required_if_eq("kind", "other"))]
     key_memory_bytes: Option<f64>,
     /// Bytes of query and answer together, of --kind other

@@ -106,7 +106,8 @@ impl Comparison {
     }
 }
 
-/// `usage` is that of all messages, in these numbers of messages and queries, `after` that of one more message alone.
+/// `usage` is the use for all messages, in these numbers of messages and queries; `after` is the use for one more
+/// message alone.
 fn report(
     comparison: &Comparison,
     usage: UsageStats,

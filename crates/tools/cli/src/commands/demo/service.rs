@@ -16,7 +16,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service with these arguments; it writes its keys and its log to the folder.
+    /// Starts the service with these arguments. The service writes keys and log to the folder.
     pub fn start<'a>(offer: impl IntoIterator<Item = &'a OsStr>, folder: &Path) -> anyhow::Result<Self> {
         let log = std::fs::File::create(folder.join("service.log"))?;
         let mut process = Command::new(std::env::current_exe()?)

@@ -26,7 +26,7 @@ const PRIVATE: &str = " One day, Lily lost her ball in the";
 /// Tokens that the service gives.
 const TOKENS: usize = 4;
 
-/// Memory that the service may use, and that of the client, which makes keys before the service uses its own.
+/// Memory of the service, and memory of the client, which makes keys before the service uses its memory.
 const SERVICE_MIB: u64 = 13_000;
 const CLIENT_MIB: u64 = 1_000;
 

@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Use only this many images, from the start of the file
     #[arg(long)]
     count: Option<usize>,
-    /// Directory of the service's network, to compare the scores with those in the clear
+    /// Directory of the service's network, to compare the scores with the scores in the clear
     #[arg(long, conflicts_with = "share")]
     check: Option<PathBuf>,
     /// Print one JSON object per image with its scores, rounded so that the encryption error rarely changes a digit

@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Parameter set of the queries
     #[arg(long, default_value = DIGITS_PRESET)]
     preset: String,
-    /// Images per query: a power of two [default: as many as fit]
+    /// Images per query: a power of two [default: the most that fit]
     #[arg(long)]
     batch: Option<usize>,
     /// Print one JSON object

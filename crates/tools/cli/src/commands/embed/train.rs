@@ -26,7 +26,7 @@ pub struct Arguments {
     data: DataArguments,
     #[command(flatten)]
     out: ModelOutput,
-    /// Tokens of a text that the head reads, a power of two; the rest is ignored. Twice as many halve the number of
+    /// Tokens of a text that the head reads, a power of two; the rest is ignored. Doubling it halves the number of
     /// texts in a query
     #[arg(long, default_value_t = HeadOptions::default().max_tokens)]
     max_tokens: usize,

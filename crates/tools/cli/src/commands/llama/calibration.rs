@@ -64,7 +64,7 @@ impl CalibrationArguments {
         );
         let broad = tokens_of(BROAD, tokenizer)?.chunks(sizes.window()).map(<[u32]>::to_vec).collect();
         let size = model.config.vocabulary;
-        // As many tokens as the text has, and each once.
+        // About the number of tokens of the text, and each token at least once.
         let times = if self.skip_vocabulary { 0 } else { (windows.len() * sizes.window() / size).max(1) };
         let parts = (self.least_public, sizes.window() - self.least_public);
         let vocabulary = vocabulary_windows(size, times, parts, seed);

@@ -9,7 +9,7 @@ use unspoken_slim::{LevelStability, SlimEvaluation, SquareTree};
 /// The polynomial interpolates the function at Chebyshev nodes: it is right on the interval and explodes outside. Slim
 /// evaluation is for few values: it decomposes the polynomial into sums of squares, recursively, and computes the parts
 /// side by side in slots that would be idle. The command prints the error of the approximation, what the squares do to
-/// errors, and products, key switches and levels beside those of baby steps and giant steps (Paterson-Stockmeyer).
+/// errors, and products, key switches and levels beside baby steps and giant steps (Paterson-Stockmeyer).
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The function

@@ -21,7 +21,7 @@ use super::text::{TamingArguments, named, prefix_line};
 use crate::progress::Bars;
 use unspoken_offers::preparation::{client_directory, make, save};
 
-/// Factor by which margins are larger than those that held-out text needs, unless they are given.
+/// Factor by which margins exceed the margins that held-out text needs, unless margins are given.
 const SPARE: f64 = 1.1;
 
 /// Largest number of rounds of softmax that is tried.
@@ -34,11 +34,12 @@ const MOST_ROUNDS: u8 = 6;
 /// all tokens of the vocabulary in random order, and measures the range of each value. A window is as long as a session
 /// can be, with --public and --private tokens; its tokens are private after the first --least-public ones, so that a
 /// text may have that many public tokens or more. A polynomial is right on an interval only: held-out text, the rest,
-/// shows by which margins intervals must be wider than these ranges so that no value leaves them. With these margins,
-/// and the ranges of all text, the command chooses the polynomials that replace functions at the precision, and runs
-/// the held-out text with them. The directory gets all that a service needs: preparation.json (prefix, seed of the
-/// rotations, margins, precision), ranges.safetensors, and tamed.safetensors, the rotated weights. Its directory client
-/// gets what clients need: client.json, the rotated rows of the embedding in client.safetensors, and tokenizer.json.
+/// shows by which margins intervals must be wider than these ranges, so that no value leaves its interval. With these
+/// margins, and the ranges of all text, the command chooses the polynomials that replace functions at the precision,
+/// and runs the held-out text with them. The directory gets all that a service needs: preparation.json (prefix, seed of
+/// the rotations, margins, precision), ranges.safetensors, and tamed.safetensors, the rotated weights. Its directory
+/// client gets what clients need: client.json, the rotated rows of the embedding in client.safetensors, and
+/// tokenizer.json.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -85,7 +86,7 @@ struct Outcome {
 
 /// Tokens that calibration ran.
 struct Covered {
-    /// Those that text had.
+    /// Tokens that the text had.
     text: usize,
     /// All of them.
     all: usize,
@@ -205,7 +206,7 @@ struct Fitted {
     design: Design,
 }
 
-/// Finds the polynomials for sessions of so many tokens, with as few rounds of softmax as its sums allow.
+/// Finds the polynomials for sessions of `tokens` tokens, with the fewest rounds of softmax that its sums allow.
 fn fit(
     arguments: &Arguments,
     model: &Model,
@@ -247,7 +248,7 @@ fn private_tokens(samples: &[Sample]) -> usize {
     samples.iter().map(|sample| sample.private.len()).sum()
 }
 
-/// The margins by name: those that held-out text needs, and those that were taken.
+/// The margins by name: needed by held-out text, and taken.
 fn margin_rows(outcome: &Outcome) -> impl Iterator<Item = (&'static str, Needed, f64)> {
     let taken = outcome.margins.named().map(|(_, taken)| taken);
     outcome.needed.named().into_iter().zip(taken).map(|((name, needed), taken)| (name, needed, taken))

@@ -15,10 +15,10 @@ use crate::output_file::OutputFile;
 /// Report how large a model's values get, and how much a prefix and rotations reduce them
 ///
 /// Encrypted arithmetic needs values of bounded size. Tokens in front of every text (the prefix) take the outliers of
-/// the first tokens; rotations, folded into the weights, spread those of single coordinates. The command searches a
-/// prefix, runs the text through the model without and with both, and prints the largest absolute values: the inputs of
-/// the functions (Table 1 of "Private Llama inference") and the outputs of the linear maps (Table 2). It also compares
-/// the logits of the rotated model with those of the original after the same prefix.
+/// the first tokens; rotations, folded into the weights, spread the outliers of single coordinates. The command
+/// searches a prefix, runs the text through the model without and with both, and prints the largest absolute values:
+/// the inputs of the functions (Table 1 of "Private Llama inference") and the outputs of the linear maps (Table 2). It
+/// also compares the logits of the rotated model and of the original, after the same prefix.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -21,11 +21,11 @@ use unspoken_offers::preparation::load;
 ///
 /// Runs text through the circuit of private inference as encrypted arithmetic would compute it: with the polynomials of
 /// the preparation in place of functions, and with noise on each result. The noise has a standard deviation of 2^-BITS
-/// times the largest value of the result's coordinate or head. With --scale, the noise is that of the engine's
-/// operations at that scale, and of its bootstraps. Prints the perplexity at each precision (Table 3 of "Private Llama
-/// inference") beside that of the model in the clear, how often both name the same most likely token, and how many
-/// values left the intervals of their polynomials; then the degrees and intervals (Table 4). Use text that `unspoken
-/// llama prepare` has not seen.
+/// times the largest value of the result's coordinate or head. With --scale, the engine's operations at that scale and
+/// its bootstraps give the noise. Prints the perplexity at each precision (Table 3 of "Private Llama inference") beside
+/// the perplexity of the model in the clear, how often both name the same most likely token, and how many values left
+/// the intervals of their polynomials; then the degrees and intervals (Table 4). Use text that `unspoken llama prepare`
+/// has not seen.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No noise, that of each precision, and that of the engine at each scale, with their names.
+/// No noise, the noise of each precision, and the noise of the engine at each scale, with names.
 fn noises(arguments: &Arguments, design: &Design) -> anyhow::Result<Vec<(String, Noise)>> {
     let mut noises = vec![("polynomials alone".to_owned(), Noise::None)];
     noises.extend(arguments.bits.iter().map(|bits| (format!("2^-{bits}"), Noise::Bits(*bits))));

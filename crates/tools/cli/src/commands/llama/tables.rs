@@ -77,7 +77,7 @@ pub fn design_object(design: &Design) -> Value {
     rows(design).into_iter().map(row).collect()
 }
 
-/// Places with escapes, the one with most of them first.
+/// Places with escapes, from most escapes to fewest.
 pub fn worst_escapes(comparison: &Comparison) -> Vec<(Place, Escapes)> {
     let escaped = comparison.escapes.iter().filter(|(_, escapes)| escapes.escaped > 0);
     let mut places: Vec<(Place, Escapes)> = escaped.map(|(place, escapes)| (*place, *escapes)).collect();

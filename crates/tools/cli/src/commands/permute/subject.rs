@@ -35,7 +35,7 @@ pub struct Subject {
     file: Option<PathBuf>,
 }
 
-/// A permutation, and its factors where its structure gives them.
+/// A permutation, and its factors if its structure gives factors.
 pub struct Given {
     /// Description.
     pub title: String,

@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Number of records to reserve room for, if more than the source has
     #[arg(long, default_value_t = 0)]
     capacity: u64,
-    /// Length in bytes of the longest record to reserve room for, if longer than those of the source
+    /// Length in bytes of the longest record to reserve room for, if longer than the records of the source
     #[arg(long, default_value_t = 0)]
     longest: usize,
     /// Replace the existing database; services keep serving the old one until the new one is complete, and then serve

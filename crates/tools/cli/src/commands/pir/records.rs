@@ -29,7 +29,7 @@ pub struct RecordOptions {
     /// Encoding of a CSV or TSV file, for instance windows-1252 or shift_jis [default: utf-8; other bytes are refused]
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
-    /// Take the hidden files of a folder too: those whose name, or that of a folder above them, begins with a dot
+    /// Take the hidden files of a folder too: files whose name, or the name of a folder above, begins with a dot
     #[arg(long)]
     hidden: bool,
 }
@@ -90,7 +90,7 @@ fn some(names: &[String]) -> String {
     }
 }
 
-/// Where a record is: its number, from 0, its file, and its key, for errors.
+/// Where a record is, for errors: number (from 0), file and key.
 pub fn place(number: u64, record: &Record, from: &Path) -> String {
     let key = record.key.as_ref().map(|key| format!(", key '{}'", key.escape_ascii())).unwrap_or_default();
     format!("record {number} of {}{key}", from.display())

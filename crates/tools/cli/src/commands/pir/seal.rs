@@ -10,8 +10,8 @@ use unspoken_sealed::{MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
 /// Make the secret key of a sealed database
 ///
 /// The records of a sealed database are encrypted, each under a key of its own. A client gets whole buckets, but opens
-/// only the records whose keys it asked for: `unspoken serve --offer unseal=FILE` gives them, without learning which,
-/// and counts them. The file opens all records; the database's owner and its service need it, nobody else.
+/// only the records whose keys it asked for: `unspoken serve --offer unseal=FILE` gives these keys, without learning
+/// which, and counts them. The file opens all records; the database's owner and its service need it, nobody else.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Bytes to which all records are padded, so that their length tells nothing; longer ones are refused. A sealed
@@ -58,7 +58,7 @@ impl SealOption {
         Ok(Sealer(self.seal.as_deref().map(unspoken_offers::read_key).transpose()?))
     }
 
-    /// Reads the key for a database, which must be the one that its records are sealed with, or none.
+    /// Reads the key for a database: the key with which its records are sealed, or none if they are not sealed.
     pub fn open_for(&self, writer: &Writer) -> anyhow::Result<Sealer> {
         let sealer = self.open()?;
         match (writer.sealing(), sealer.id()) {

@@ -17,7 +17,7 @@ use crate::progress::Bars;
 /// services of the shards with the new directories.
 ///
 /// A shard has some of the groups of columns that `unspoken pir info` counts; if there are fewer groups than shards,
-/// their rows are cut as well, in blocks of 2,048, and each shard then has packings of its own for its groups. A shard
+/// the rows are cut as well, in blocks of 2,048, and each shard then has packings of its own for its groups. A shard
 /// that is lost can be written again with --only, from the same version of the database.
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -13,8 +13,8 @@ use unspoken_sums::{CollectionOptions, Column, create};
 /// one for another period.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A number of each contribution: its name and its largest value, or both ends of its range, which contains 0.
-    /// Once for each column, in the order of a contribution
+    /// A number of each contribution: name and largest value, or both ends of the range, which contains 0. Once for
+    /// each column, in the order of a contribution
     #[arg(long = "column", value_name = "NAME=[SMALLEST..]LARGEST", required = true)]
     columns: Vec<Column>,
     /// Most contributions that are added. More, and larger values, need larger parameters

@@ -9,7 +9,7 @@ use unspoken_ring::SecretRng;
 use unspoken_sums::Description;
 use zeroize::Zeroizing;
 
-/// A pool in a file, which is made if missing, with the key that seals it beside it.
+/// A pool in a file, with the key that seals the file beside it. Both are made if missing.
 pub fn in_file(description: &Description, path: &Path, capacity: u32) -> anyhow::Result<PoolFile> {
     let (key, basis) = description.client_key();
     let (paths, shape) = (PoolPaths::beside(path), PoolShape { basis, capacity });

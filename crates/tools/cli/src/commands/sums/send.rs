@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "fingerprint")]
     trust_first: bool,
     /// CSV file whose first line names the columns; each row is a contribution. "-" is standard input. The rows are
-    /// encrypted with encryptions of zero that a thread makes in memory, or with those of --pool
+    /// encrypted with encryptions of zero that a thread makes in memory, or with encryptions of zero from --pool
     #[arg(long, value_name = "FILE", conflicts_with = "values", required_unless_present = "values")]
     csv: Option<PathBuf>,
     /// File of encryptions of zero that are made ahead and used once, kept between runs; it is made if missing. Beside

@@ -19,7 +19,7 @@ use crate::warnings::warn_of_texts;
 /// Train a text classifier from labelled messages
 ///
 /// The data are lines with a label, a tab and a text, a published data set (--format), or a CSV file with a header if
-/// columns are named. Words are those of Unicode, in lower case, without digits and punctuation; each character of
+/// columns are named. Words are words of Unicode, in lower case, without digits and punctuation; each character of
 /// Chinese, Japanese (but Katakana) and Thai is a word, for which --bigrams helps. The model directory has a client
 /// half (vocabulary and codes) and a server half (score tables).
 #[derive(clap::Args)]
@@ -41,7 +41,7 @@ pub struct Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
 struct ModelArguments {
-    /// Words of a message that the model reads, a power of two; the rest is ignored. Twice as many halve the number of
+    /// Words of a message that the model reads, a power of two; the rest is ignored. Doubling it halves the number of
     /// messages in a query
     #[arg(long, default_value_t = defaults().tokeniser.max_tokens, value_parser = power_of_two)]
     max_tokens: usize,

@@ -19,9 +19,9 @@ use crate::progress::{Bars, note};
 
 /// Encrypt a database and upload what has changed
 ///
-/// The first upload sends all entries, later ones those that differ from what was uploaded before. All of them make one
-/// version; until then, queries are answered from the one before. An upload that was interrupted goes on where it
-/// stopped, if the database is still the same.
+/// The first upload sends all entries, later uploads only the entries that have changed. The entries of an upload make
+/// one version; until it is complete, queries are answered from the version before. An upload that was interrupted goes
+/// on where it stopped, if the database is still the same.
 ///
 /// The service sees which entries an upload replaces. --all hides that, and re-encrypts everything.
 #[derive(clap::Args)]
@@ -30,7 +30,7 @@ pub struct Arguments {
     database: PathBuf,
     #[command(flatten)]
     target: Target,
-    /// Upload all entries, also those that are the same
+    /// Upload all entries, also unchanged ones
     #[arg(long)]
     all: bool,
 }

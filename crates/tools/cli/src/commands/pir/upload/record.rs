@@ -74,7 +74,7 @@ impl Records {
             self.finish(&begun)?;
             return Ok(Some(begun));
         }
-        // The id of the last upload is that of the current version, unless another one was begun since.
+        // The id of the last upload is the id of the current version, unless another upload was begun since.
         let is_committed = state.upload.base < state.version;
         let is_current = |record: &Record| record.version() == state.version && (!is_committed || is_last(record));
         Ok(read(&self.committed)?.filter(is_current))
