@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from unspoken.errors import UncertainError
 
-LEAST_CERTAINTY = 0.95
+MIN_CERTAINTY = 0.95
 
 
 def refuse_uncertain(
@@ -31,11 +31,11 @@ def refuse_uncertain(
     unspoken.errors.UncertainError: share labels: found labels that noise of 20 bits ...
     """
     found = np.asarray(certainties, dtype=np.float64)
-    decided = int(np.count_nonzero(found < LEAST_CERTAINTY))
+    decided = int(np.count_nonzero(found < MIN_CERTAINTY))
     if decided and not uncertain:
         message = (
             f"share labels: found labels that noise of {bits} bits may have decided, {decided} of {len(found)}; needed "
-            f"a probability of at least {LEAST_CERTAINTY} that each is right. This error has the labels. Do not "
+            f"a probability of at least {MIN_CERTAINTY} that each is right. This error has the labels. Do not "
             "ask a service again because of it; later share with fewer bits, or allow such labels with "
             "uncertain=True"
         )

@@ -17,9 +17,9 @@ import {
 } from "./wasm/unspoken_web.js";
 
 /** Longest keys that a page makes. They are in blobs, which browsers keep on disk where memory is short. */
-const MOST_KEY_BYTES = 2e9;
+const MAX_KEY_BYTES = 2e9;
 /** Most bytes of queries and answers that one call keeps in memory. */
-const MOST_KEPT_BYTES = 256e6;
+const MAX_KEPT_BYTES = 256e6;
 /** Times that a description or keys are renewed for one call. */
 const RENEWALS = 1;
 /** Tokens that follow a text, if the caller does not say how many. */
@@ -334,8 +334,8 @@ export class Connection {
     const batch = this.#client.batch;
     const each = this.#client.queryBytes(batch) + this.#client.expectedAnswerBytes(batch);
     const found = each * Math.ceil(questions / batch);
-    if (found > MOST_KEPT_BYTES) {
-      const needed = `${MOST_KEPT_BYTES} at most; ask fewer questions at once`;
+    if (found > MAX_KEPT_BYTES) {
+      const needed = `${MAX_KEPT_BYTES} at most; ask fewer questions at once`;
       throw new UnspokenError(
         "argument",
         `${this.#name}: found ${found} bytes of queries and answers, needed ${needed}`,
@@ -450,9 +450,9 @@ export class Connection {
 
   /** Makes keys and sends them. Their bytes are in a blob, which the browser may keep on disk. */
   async #sendKeys(report: Report, signal: AbortSignal): Promise<void> {
-    const [total, most] = [this.#client.keyBytes, Math.min(this.#offer.maxKeyBytes, MOST_KEY_BYTES)];
+    const [total, most] = [this.#client.keyBytes, Math.min(this.#offer.maxKeyBytes, MAX_KEY_BYTES)];
     if (total > most) {
-      const remedy = total > MOST_KEY_BYTES ? "use the command line or Python" : "do not trust this service";
+      const remedy = total > MAX_KEY_BYTES ? "use the command line or Python" : "do not trust this service";
       throw new UnspokenError(
         "memory",
         `${this.#name}: found keys of ${total} bytes, needed ${most} at most; ${remedy}`,

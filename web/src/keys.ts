@@ -6,7 +6,7 @@ import { CONTROL_BYTES, type Transport } from "./transport.js";
 /** Bytes of keys in one request. */
 const PIECE_BYTES = 8 << 20;
 /** Times that an upload goes on where the service says, and requests beyond those that the bytes need. */
-const MOST_RESUMPTIONS = 20;
+const MAX_RESUMPTIONS = 20;
 
 /** A bundle to send. */
 export interface Bundle {
@@ -84,7 +84,7 @@ async function sendBytes(
 ): Promise<void> {
   const path = `/v1/keys/${id}`;
   let [at, requests, resumptions] = [offset, 0, 0];
-  const mostRequests = Math.ceil(bytes.size / PIECE_BYTES) + MOST_RESUMPTIONS;
+  const mostRequests = Math.ceil(bytes.size / PIECE_BYTES) + MAX_RESUMPTIONS;
   while (at < bytes.size) {
     report(at);
     requests += 1;
@@ -117,7 +117,7 @@ async function sendBytes(
       }
       const { code } = UnspokenError.of(error);
       resumptions += 1;
-      if (!["offset_mismatch", "body_timeout"].includes(code) || resumptions > MOST_RESUMPTIONS) {
+      if (!["offset_mismatch", "body_timeout"].includes(code) || resumptions > MAX_RESUMPTIONS) {
         throw error;
       }
       at = offsetOf(await transport.json({ purpose: "key status", method: "GET", path, signal }), bytes.size);

@@ -4,7 +4,7 @@ import type { RequestRecord } from "../index.js";
 import { byId, bytes, duration, element, hex } from "./elements.js";
 
 /** Rows that are kept. */
-const MOST_ROWS = 200;
+const MAX_ROWS = 200;
 
 const totals = { requests: 0, sent: 0, received: 0 };
 
@@ -34,7 +34,7 @@ export function record(request: RequestRecord): void {
   );
   const rows = byId("requests");
   rows.prepend(row);
-  while (rows.childElementCount > MOST_ROWS) {
+  while (rows.childElementCount > MAX_ROWS) {
     rows.lastElementChild?.remove();
   }
 }

@@ -24,7 +24,7 @@ const LARGEST: f64 = 1.0;
 /// A result must be larger than this many times the noise of one rounding: [`Precision::error`] is at least that.
 ///
 /// [`Precision::error`]: crate::Precision::error
-const LEAST_DEVIATIONS: f64 = 16.0;
+const MIN_DEVIATIONS: f64 = 16.0;
 
 /// Options of the planner. What is left out is chosen for the shortest time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -161,7 +161,7 @@ fn check_left(
     let noise = NoiseModel::new(parameters);
     let rounded = inner.output_level() < inner.level();
     let deviation = if rounded { noise.rounding(2) } else { noise.encryption() } / parameters.scale();
-    let least = LEAST_DEVIATIONS * deviation;
+    let least = MIN_DEVIATIONS * deviation;
     // A result of zeros is exact.
     if magnitude == 0.0 || magnitude > least {
         return Ok(());

@@ -94,11 +94,11 @@ impl Errors {
 }
 
 /// A simulation of fewer entries than this is repeated.
-const LEAST_ENTRIES: usize = 64;
+const MIN_ENTRIES: usize = 64;
 /// Error of a decoding, which computes with numbers of 53 bits, relative to the largest entry.
 const DECODING: f64 = 1.0 / (1u64 << 46) as f64;
 /// Maximum number of simulations.
-const MOST_RUNS: u64 = 4;
+const MAX_RUNS: u64 = 4;
 
 impl Program {
     /// Plans the last node of a graph.
@@ -277,7 +277,7 @@ impl Program {
     fn simulated_error(&self) -> Result<f64, ArraysError> {
         let (mut entries, mut slots) = (Errors::default(), Errors::default());
         let Signature { layout, largest, .. } = self.signature;
-        for run in 0..MOST_RUNS {
+        for run in 0..MAX_RUNS {
             let simulator = Simulator::new(self.signature.preset.encoder(), run).with_sampled_encodings();
             let given = self.signature.inputs.iter().map(|input| {
                 let group = vec![Array2::from_elem(input.shape.stored(layout), largest); self.signature.group()];
@@ -304,7 +304,7 @@ impl Program {
                 let others = noisy.iter().zip(exact).filter(|(_, exact)| exact.norm() <= largest);
                 others.for_each(|(&noisy, &exact)| slots.add(noisy, exact));
             }
-            if entries.count >= LEAST_ENTRIES {
+            if entries.count >= MIN_ENTRIES {
                 break;
             }
         }

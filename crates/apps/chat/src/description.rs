@@ -26,7 +26,7 @@ pub(crate) const PROTOCOL: Protocol = Protocol { kind: "llama", version: PROTOCO
 pub(crate) const PLAN: &str = "chunks";
 
 /// Largest keys of the small ring, in bytes. The keys of the largest presets take some ten megabytes.
-const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
+const MAX_SMALL_KEY_BYTES: usize = 512 << 20;
 
 /// What is needed where a kind is unknown.
 const NEWER: &str = "kind 0 or 1; update the older side";
@@ -36,7 +36,7 @@ const NEWER: &str = "kind 0 or 1; update the older side";
 pub(crate) const RESULT_BOUND: f64 = 2.0;
 
 /// Most chunks of a session that a client accepts: the largest contexts have fewer.
-const MOST_CHUNKS: u32 = 1 << 20;
+const MAX_CHUNKS: u32 = 1 << 20;
 
 /// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Description {
             return Err(refuse(format!("units {} and {}", own.input_unit, own.result_unit), "positive numbers".into()));
         }
         let room = own.prefix.saturating_add(own.chunk);
-        if own.context < room || !(1..=MOST_CHUNKS).contains(&own.chunks) {
+        if own.context < room || !(1..=MAX_CHUNKS).contains(&own.chunks) {
             let found = format!("{} chunks in a context of {} tokens", own.chunks, own.context);
             return Err(refuse(found, format!("1 or more, and {room} tokens or more")));
         }
@@ -82,8 +82,8 @@ impl Description {
             return Err(refuse(found, format!("room for {room} more")));
         }
         let bytes = SeededSmallRingKeys::byte_len(&small);
-        if bytes > MOST_SMALL_KEY_BYTES {
-            let needed = format!("at most {MOST_SMALL_KEY_BYTES}; do not trust this service");
+        if bytes > MAX_SMALL_KEY_BYTES {
+            let needed = format!("at most {MAX_SMALL_KEY_BYTES}; do not trust this service");
             return Err(refuse(format!("keys of the small ring of {bytes} bytes"), needed));
         }
         let result = proto::Result::try_from(own.result)

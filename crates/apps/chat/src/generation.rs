@@ -10,7 +10,7 @@ use crate::drafts::Drafts;
 use crate::error::ChatError;
 
 /// Times that a generation begins its session again, at most.
-const MOST_RESTARTS: usize = 3;
+const MAX_RESTARTS: usize = 3;
 
 /// Why a generation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,8 +196,8 @@ impl PrivateGeneration {
                 let (chunk, tokens) = (*chunk, tokens.clone());
                 self.passed(chunk, &tokens, |place| logits.most_likely(place))
             }
-            (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MOST_RESTARTS => {
-                let found = format!("a service that has lost it {} times", MOST_RESTARTS + 1);
+            (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MAX_RESTARTS => {
+                let found = format!("a service that has lost it {} times", MAX_RESTARTS + 1);
                 let needed = "one that keeps it; its owner can allow more sessions, or a longer age";
                 Err(ChatError::session(found, needed))
             }

@@ -14,13 +14,13 @@ use crate::proto;
 pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Slots of each vector of the shortest small query: fewer tokens are padded to that number.
-pub(crate) const LEAST_PERIOD: usize = 16;
+pub(crate) const MIN_PERIOD: usize = 16;
 
 /// Number of tokens of a short compact query, and of slots of its answer, if there are not too many subtables.
 const SHORT_PERIOD: usize = 128;
 
 /// Numbers of tokens of strided queries.
-pub(crate) const STRIDED_TOKENS: RangeInclusive<usize> = LEAST_PERIOD..=32;
+pub(crate) const STRIDED_TOKENS: RangeInclusive<usize> = MIN_PERIOD..=32;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "embed", version: PROTOCOL_VERSION };
@@ -143,7 +143,7 @@ impl ApplicationDescription for Description {
         let period = if own.query_form == QueryForm::Compact.to_string() {
             short_period(header.parameters(), own.subtables as usize).unwrap_or(0)
         } else {
-            LEAST_PERIOD
+            MIN_PERIOD
         };
         let plausible = own.subtables <= 16
             && own.columns >= 4

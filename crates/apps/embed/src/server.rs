@@ -20,7 +20,7 @@ use unspoken_query::{
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, KeyStorage};
 
-use crate::description::{Description, LEAST_PERIOD, PROTOCOL, short_period};
+use crate::description::{Description, MIN_PERIOD, PROTOCOL, short_period};
 use crate::error::EmbedError;
 use crate::proto;
 use crate::strided::Strided;
@@ -457,7 +457,7 @@ impl FewTokens {
         strided: Option<Strided>,
         precise: impl Fn(f64) -> bool,
     ) -> Result<Self, EmbedError> {
-        let (mut keys, mut error, mut least_period) = (KeyPlan::new(), 0.0f64, LEAST_PERIOD);
+        let (mut keys, mut error, mut least_period) = (KeyPlan::new(), 0.0f64, MIN_PERIOD);
         let strided = strided.filter(|strided| precise(strided.error()));
         if let Some(strided) = &strided {
             strided.encode(encoder)?;

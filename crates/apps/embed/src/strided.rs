@@ -9,7 +9,7 @@ use unspoken_rlwe::KeyPlan;
 use crate::description::STRIDED_TOKENS;
 
 /// Most bytes of encoded diagonals: a table of more columns has no strided lookup.
-const MOST_PREPARED_BYTES: u64 = 1 << 30;
+const MAX_PREPARED_BYTES: u64 = 1 << 30;
 
 /// A strided lookup, the queries for it, and what they take.
 pub(crate) struct Strided {
@@ -39,12 +39,12 @@ impl Strided {
         let ring = parameters.ring();
         let limbs = ring.limb_count(ring.switching_basis(parameters.basis(0)));
         let diagonals = subtables * StridedPlan::Powers.coordinates(columns);
-        if (diagonals * limbs * ring.degree() * size_of::<u32>()) as u64 > MOST_PREPARED_BYTES {
+        if (diagonals * limbs * ring.degree() * size_of::<u32>()) as u64 > MAX_PREPARED_BYTES {
             return Ok(None);
         }
         let planned = |tokens| StridedLookup::new(parameters, tables, StridedPlan::Powers, tokens, bound).ok();
         let lookup = STRIDED_TOKENS.rev().filter(|tokens| tokens.is_power_of_two()).find_map(planned);
-        let Some(lookup) = lookup.filter(|lookup| lookup.prepared_bytes() <= MOST_PREPARED_BYTES) else {
+        let Some(lookup) = lookup.filter(|lookup| lookup.prepared_bytes() <= MAX_PREPARED_BYTES) else {
             return Ok(None);
         };
         let level = lookup.input_level();

@@ -7,13 +7,13 @@
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, Parameters};
 
 /// Largest key bundle, in bytes.
-const MOST_KEY_BYTES: u64 = 4 << 30;
+const MAX_KEY_BYTES: u64 = 4 << 30;
 
 /// Largest query, in bytes: the one-hot baseline for 4 subtables of 256 columns, 591,464,448 bytes, fits.
-const MOST_QUERY_BYTES: u64 = 640 << 20;
+const MAX_QUERY_BYTES: u64 = 640 << 20;
 
 /// Largest answer, in bytes: a client keeps all answers of a call in memory.
-pub const MOST_ANSWER_BYTES: u64 = 512 << 20;
+pub const MAX_ANSWER_BYTES: u64 = 512 << 20;
 
 /// A service requests too much, or keys for which it has no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +96,7 @@ pub fn check_no_small_answers(plan: &KeyPlan) -> Result<(), LimitExceeded> {
 /// # Errors
 /// If the keys of the plan are larger.
 pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), LimitExceeded> {
-    check_bytes("key plan", KeyBundle::byte_len(parameters, plan), MOST_KEY_BYTES)
+    check_bytes("key plan", KeyBundle::byte_len(parameters, plan), MAX_KEY_BYTES)
 }
 
 /// Refuses a query of more than 640 MiB.
@@ -104,7 +104,7 @@ pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), Li
 /// # Errors
 /// If `bytes` is more.
 pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
-    check_bytes("query", bytes, MOST_QUERY_BYTES)
+    check_bytes("query", bytes, MAX_QUERY_BYTES)
 }
 
 /// Refuses answers of more than 512 MiB.
@@ -112,7 +112,7 @@ pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
 /// # Errors
 /// If `bytes` is more.
 pub fn check_answer_bytes(bytes: u64) -> Result<(), LimitExceeded> {
-    check_bytes("answer", bytes, MOST_ANSWER_BYTES)
+    check_bytes("answer", bytes, MAX_ANSWER_BYTES)
 }
 
 fn check_bytes(what: &'static str, bytes: u64, most: u64) -> Result<(), LimitExceeded> {
@@ -169,12 +169,12 @@ mod tests {
             plan.require(KeyKind::Relinearisation, chain);
             KeyBundle::byte_len(rlwe, &plan)
         };
-        let count = MOST_KEY_BYTES / one;
+        let count = MAX_KEY_BYTES / one;
         (1..count).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
         assert!(check_key_bytes(rlwe, &plan).is_ok());
         (count..count + 2).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
         assert!(check_key_bytes(rlwe, &plan).unwrap_err().found.ends_with("bytes"));
-        assert!(check_query_bytes(MOST_QUERY_BYTES).is_ok() && check_query_bytes(MOST_QUERY_BYTES + 1).is_err());
-        assert!(check_answer_bytes(MOST_ANSWER_BYTES).is_ok() && check_answer_bytes(MOST_ANSWER_BYTES + 1).is_err());
+        assert!(check_query_bytes(MAX_QUERY_BYTES).is_ok() && check_query_bytes(MAX_QUERY_BYTES + 1).is_err());
+        assert!(check_answer_bytes(MAX_ANSWER_BYTES).is_ok() && check_answer_bytes(MAX_ANSWER_BYTES + 1).is_err());
     }
 }

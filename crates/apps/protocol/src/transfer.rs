@@ -91,7 +91,7 @@ pub(crate) fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(
 }
 
 /// Bits of a coefficient of a rounded output.
-const ROUNDED_BITS: u32 = RoundedCiphertext::MOST_BITS;
+const ROUNDED_BITS: u32 = RoundedCiphertext::MAX_BITS;
 
 /// The part of the modulus that the largest value may fill.
 const FILLED: f64 = 0.45;
@@ -100,7 +100,7 @@ const FILLED: f64 = 0.45;
 const CHECKED: usize = 16;
 
 /// Bound of such a coefficient, as a part of the modulus. Under other keys it is exceeded with probability 31/32.
-const MOST_CHECKED: f64 = 1.0 / 64.0;
+const MAX_CHECKED: f64 = 1.0 / 64.0;
 
 /// The coefficients of the body of a rounded output: the coefficients of the vectors, then some that are zero.
 fn rounded_places(packing: &PeriodicPacking) -> Vec<usize> {
@@ -190,7 +190,7 @@ pub(crate) fn open_rounded_output(
     let ciphertext = RoundedCiphertext::from_bytes(secret.parameters(), places.len(), rest)?;
     let mut coefficients = secret.decrypt_rounded(&ciphertext, &places)?;
     let used = 2 * packing.period() * packing.count();
-    let fits = coefficients[used..].iter().fold(true, |fits, c| fits & (c.abs() < MOST_CHECKED));
+    let fits = coefficients[used..].iter().fold(true, |fits, c| fits & (c.abs() < MAX_CHECKED));
     coefficients.truncate(used);
     Ok(declassify(fits).then_some(OpenedOutput { coefficients, scale }))
 }

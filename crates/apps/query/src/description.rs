@@ -250,7 +250,7 @@ impl IndexDescription {
     /// query; at most the length in the [`limits`].
     pub fn full_answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
-        let bytes = vectors.saturating_mul(vector).min(limits::MOST_ANSWER_BYTES as usize);
+        let bytes = vectors.saturating_mul(vector).min(limits::MAX_ANSWER_BYTES as usize);
         self.header.packed_bytes(vectors, bytes)
     }
 

@@ -40,7 +40,7 @@ impl ShortCompact {
     pub fn new(shape: QueryShape, period: usize) -> Result<Self, QueryError> {
         let blocks = shape.subtables.next_power_of_two();
         let most = Self::most_period(&shape.parameters, shape.subtables)?;
-        if !period.is_power_of_two() || !(1..=most).contains(&period) || blocks * period < LEAST_SLOTS {
+        if !period.is_power_of_two() || !(1..=most).contains(&period) || blocks * period < MIN_SLOTS {
             let found = format!("{} subtables of {period} slots", shape.subtables);
             let needed = format!("a power of two up to {most}; take full queries (small=off)");
             return Err(QueryError::mismatch("a short compact query", found, needed));
@@ -105,7 +105,7 @@ impl ShortCompact {
 }
 
 /// Fewest slots of all blocks, as a bootstrap needs.
-const LEAST_SLOTS: usize = 4;
+const MIN_SLOTS: usize = 4;
 
 /// The server's side of short compact queries.
 pub(crate) struct ShortOpener {

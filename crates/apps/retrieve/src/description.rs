@@ -19,7 +19,7 @@ pub const PROTOCOL_VERSION: u32 = 3;
 /// Kind and version of the application.
 const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSION };
 
-/// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
+/// Maximum number of queries in one request, if its answer stays below [`MAX_ANSWER_BYTES`].
 fn most_queries(kind: TableKind) -> u32 {
     match kind {
         TableKind::Transformed => 16,
@@ -30,7 +30,7 @@ fn most_queries(kind: TableKind) -> u32 {
 }
 
 /// Length of an answer, in bytes, above which a request has fewer queries.
-const MOST_ANSWER_BYTES: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Data that a client needs to ask questions: made by the service, checked by the client.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Description {
     /// If answers would be too long.
     pub fn new(tables: &Tables) -> Result<Self, RetrieveError> {
         let answer = tables.planes() * tables.response_bytes();
-        let fitting = (MOST_ANSWER_BYTES / answer).min(most_queries(tables.kind()) as usize) as u32;
+        let fitting = (MAX_ANSWER_BYTES / answer).min(most_queries(tables.kind()) as usize) as u32;
         Self::checked(tables.clone(), fitting.max(tables.queries() as u32))
     }
 
@@ -59,8 +59,8 @@ impl Description {
     fn checked(tables: Tables, queries: u32) -> Result<Self, RetrieveError> {
         let (least, most) = (tables.queries() as u32, most_queries(tables.kind()));
         let answer = tables.planes() * tables.response_bytes();
-        if queries > least && (queries as usize).saturating_mul(answer) > MOST_ANSWER_BYTES {
-            let needed = format!("as many as answers of {MOST_ANSWER_BYTES} bytes are for; do not trust this service");
+        if queries > least && (queries as usize).saturating_mul(answer) > MAX_ANSWER_BYTES {
+            let needed = format!("as many as answers of {MAX_ANSWER_BYTES} bytes are for; do not trust this service");
             return Err(RetrieveError::mismatch("description: queries of a request", queries, needed));
         }
         if !(least..=most).contains(&queries) {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::error::SumsError;
 
 /// Longest name of a column, in bytes.
-const MOST_NAME_BYTES: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// One number of each contribution, with its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Column {
         let name = name.into();
         let refuse =
             |found: String, needed: &str| Err(SumsError::Collection { what: "column", found, needed: needed.into() });
-        if !(1..=MOST_NAME_BYTES).contains(&name.len()) {
+        if !(1..=MAX_NAME_BYTES).contains(&name.len()) {
             return refuse(format!("a name of {} bytes", name.len()), "1 to 64");
         }
         // Names reach terminals and the header of tables.

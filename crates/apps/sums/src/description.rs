@@ -26,7 +26,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 const PROTOCOL: Protocol = Protocol { kind: "sums", version: PROTOCOL_VERSION };
 
 /// Most contributions of a collection: their ids are in the memory of the service.
-pub(crate) const MOST_CONTRIBUTIONS: u32 = 1 << 22;
+pub(crate) const MAX_CONTRIBUTIONS: u32 = 1 << 22;
 
 /// Fewest contributions of a released sum: a sum of one is a value.
 pub(crate) const FEWEST_RELEASED: u32 = 2;
@@ -35,7 +35,7 @@ pub(crate) const FEWEST_RELEASED: u32 = 2;
 const REQUEST_BYTES: usize = 2 << 20;
 
 /// Contributions that are sent together, at most.
-const MOST_TOGETHER: usize = 16;
+const MAX_TOGETHER: usize = 16;
 
 /// Identifies a collection with all its fields: parameters, public key, columns and limits. A contributor that knows
 /// it from the collector sends to no other collection.
@@ -179,7 +179,7 @@ impl Description {
 
     /// Contributions in one request, at most.
     pub(crate) fn batch(&self) -> usize {
-        (REQUEST_BYTES / self.contribution_bytes()).clamp(1, MOST_TOGETHER)
+        (REQUEST_BYTES / self.contribution_bytes()).clamp(1, MAX_TOGETHER)
     }
 
     /// Bytes of a request with `contributions` contributions.
@@ -279,8 +279,8 @@ pub(crate) fn token_hash(token: &[u8; 32]) -> [u8; 32] {
 
 /// Refuses numbers of contributions that a collection cannot have.
 pub(crate) fn check_counts(most: u32, least: u32) -> Result<(), SumsError> {
-    if !(FEWEST_RELEASED..=MOST_CONTRIBUTIONS).contains(&most) {
-        let needed = format!("{FEWEST_RELEASED} to {MOST_CONTRIBUTIONS}; make several collections for more");
+    if !(FEWEST_RELEASED..=MAX_CONTRIBUTIONS).contains(&most) {
+        let needed = format!("{FEWEST_RELEASED} to {MAX_CONTRIBUTIONS}; make several collections for more");
         return Err(SumsError::Collection { what: "most contributions", found: most.to_string(), needed });
     }
     if !(FEWEST_RELEASED..=most).contains(&least) {

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use unspoken_protocol::ProtocolError;
-use unspoken_sealed::MOST_ELEMENTS;
+use unspoken_sealed::MAX_ELEMENTS;
 
 use crate::error::UnsealError;
 
 /// Longest window: about a year.
-const MOST_SECONDS: u32 = 366 * 24 * 3600;
+const MAX_SECONDS: u32 = 366 * 24 * 3600;
 
 /// Most evaluations for each second of the window, more than a service can compute.
-const MOST_PER_SECOND: u32 = 1_000_000;
+const MAX_PER_SECOND: u32 = 1_000_000;
 
 /// How many keys a client may ask for: a number at once, which come back evenly within a window (a token bucket). In
 /// any time of one window a client gets less than twice the number.
@@ -27,10 +27,10 @@ impl Allowance {
     /// # Errors
     /// If a number is 0, the window is longer than about a year, or there are more than a million for each second.
     pub fn new(evaluations: u32, window_seconds: u32) -> Result<Self, UnsealError> {
-        let most = MOST_PER_SECOND.saturating_mul(window_seconds);
-        if !(1..=most).contains(&evaluations) || window_seconds > MOST_SECONDS {
+        let most = MAX_PER_SECOND.saturating_mul(window_seconds);
+        if !(1..=most).contains(&evaluations) || window_seconds > MAX_SECONDS {
             let found = format!("{evaluations} in {window_seconds} s");
-            let needed = format!("1 to {MOST_PER_SECOND} for each second, in 1 to {MOST_SECONDS} s");
+            let needed = format!("1 to {MAX_PER_SECOND} for each second, in 1 to {MAX_SECONDS} s");
             return Err(ProtocolError::mismatch("keys that a client may ask for", found, needed).into());
         }
         Ok(Allowance { evaluations, window_seconds })
@@ -48,7 +48,7 @@ impl Allowance {
 
     /// Maximum number of keys in one request.
     pub fn most_questions(self) -> usize {
-        MOST_ELEMENTS.min(self.evaluations as usize)
+        MAX_ELEMENTS.min(self.evaluations as usize)
     }
 
     /// The window.

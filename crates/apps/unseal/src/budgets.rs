@@ -24,10 +24,10 @@ const REPETITION: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 16;
 
 /// Maximum number of clients whose budgets are counted.
-const MOST_CLIENTS: usize = 1 << 14;
+const MAX_CLIENTS: usize = 1 << 14;
 
 /// Maximum number of those without a token whose requests come from one address, unless the service says otherwise.
-const MOST_OF_A_NETWORK: usize = MOST_CLIENTS / 16;
+const MAX_OF_A_NETWORK: usize = MAX_CLIENTS / 16;
 
 /// Bytes that a client needs: its entry and its network's entry, with the unused capacity of the maps, and its
 /// requests.
@@ -73,7 +73,7 @@ impl Budget {
 
 impl Budgets {
     pub(crate) fn new(allowance: Allowance) -> Self {
-        Self::with_capacity(allowance, MOST_CLIENTS, MOST_OF_A_NETWORK)
+        Self::with_capacity(allowance, MAX_CLIENTS, MAX_OF_A_NETWORK)
     }
 
     fn with_capacity(allowance: Allowance, most_clients: usize, most_of_a_network: usize) -> Self {

@@ -46,10 +46,10 @@ impl Layout {
     /// If the number of tokens is not a power of two from 8 upwards, or a head does not fit a vector.
     pub fn new(config: &Config, slots: usize, tokens: usize) -> Result<Self, PassError> {
         let (found, needed) = (tokens, "a power of two from 8 upwards".to_owned());
-        if !tokens.is_power_of_two() || tokens < Self::LEAST_TOKENS {
+        if !tokens.is_power_of_two() || tokens < Self::MIN_TOKENS {
             return Err(PassError::Chunk { found, needed });
         }
-        let parts = if tokens > Self::LEAST_TOKENS && tokens * config.width > slots { 2 } else { 1 };
+        let parts = if tokens > Self::MIN_TOKENS && tokens * config.width > slots { 2 } else { 1 };
         let tokens = tokens / parts;
         let width = config.head_width.next_power_of_two();
         let heads = config.heads.next_power_of_two();
@@ -73,7 +73,7 @@ impl Layout {
     }
 
     /// Fewest tokens of a chunk: rows of products on coefficients have 16 coefficients or more.
-    pub const LEAST_TOKENS: usize = 8;
+    pub const MIN_TOKENS: usize = 8;
 
     /// Tokens of a chunk.
     pub fn chunk(&self) -> usize {

@@ -26,7 +26,7 @@ pub(crate) struct LinearPlaces {
 }
 
 /// Diagonals of a linear map on slots, at most.
-const MOST_DIAGONALS: usize = 256;
+const MAX_DIAGONALS: usize = 256;
 
 /// Linear maps of one tensor.
 pub(crate) struct LinearMap {
@@ -82,7 +82,7 @@ impl LinearPlaces {
     /// Whether [`LinearMap::on_slots`] can compute them: the input is one vector, and the diagonals are not too many to
     /// keep.
     pub fn fit_slots(&self, layout: &Layout) -> bool {
-        self.period <= MOST_DIAGONALS && self.inputs.iter().all(|input| *input < layout.dimensions())
+        self.period <= MAX_DIAGONALS && self.inputs.iter().all(|input| *input < layout.dimensions())
     }
 }
 

@@ -38,14 +38,14 @@ pub struct TokenEncoding {
 }
 
 /// Largest padded vocabulary. The error of the largest power is the error of an exponential times half of it.
-const MOST_COLUMNS: usize = 1024;
+const MAX_COLUMNS: usize = 1024;
 
 impl TokenEncoding {
     /// The encoding of chunks of a layout, for a vocabulary of this size; `None` if it is too large for a lookup, or a
     /// chunk for a query.
     pub fn new(parameters: CompactQueryParameters, layout: &Layout, vocabulary: usize) -> Option<Self> {
         let (columns, chunk) = (padded_columns(vocabulary), layout.chunk());
-        let fits = columns <= MOST_COLUMNS && 2 * chunk <= parameters.len();
+        let fits = columns <= MAX_COLUMNS && 2 * chunk <= parameters.len();
         fits.then_some(TokenEncoding { parameters, chunk, columns })
     }
 
@@ -110,7 +110,7 @@ impl Program {
     pub fn embedding_lookup(&self) -> Result<EmbeddingLookup, PassError> {
         let encoding = self.token_encoding()?.ok_or_else(|| {
             let found = format!("{} tokens", self.model.config.vocabulary);
-            PassError::Vocabulary { found, needed: format!("at most {MOST_COLUMNS}") }
+            PassError::Vocabulary { found, needed: format!("at most {MAX_COLUMNS}") }
         })?;
         let (layout, embedding) = (&self.layout, &self.model.weights.embedding);
         let (width, half) = (embedding.ncols(), encoding.columns / 2);

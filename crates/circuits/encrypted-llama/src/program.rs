@@ -65,7 +65,7 @@ pub(crate) enum TransformKind {
 }
 
 /// Vectors of logits, for each part, that a service computes at most.
-const MOST_LOGIT_VECTORS: usize = 8;
+const MAX_LOGIT_VECTORS: usize = 8;
 
 /// Bits of the weights of products on coefficients.
 pub const WEIGHT_BITS: u32 = 18;
@@ -155,7 +155,7 @@ impl Program {
     pub fn result(&self) -> PassResult {
         let config = &self.model.config;
         match self.layout.activation_vectors(config.vocabulary) {
-            0..=MOST_LOGIT_VECTORS => {
+            0..=MAX_LOGIT_VECTORS => {
                 PassResult { quantity: Quantity::Logits, width: config.vocabulary, unit: self.units.logits }
             }
             _ => PassResult { quantity: Quantity::LastNorm, width: config.width, unit: self.units.last_norm.output },

@@ -21,7 +21,7 @@ const SUFFIX: &str = ".plan";
 /// Maximum number of bytes of a file. Larger plans are not kept.
 const MAX_FILE_BYTES: u64 = 1 << 24;
 
-/// A directory with the plans of earlier searches, one file each. It has at most [`PlanCache::MOST_FILES`] files: the
+/// A directory with the plans of earlier searches, one file each. It has at most [`PlanCache::MAX_FILES`] files: the
 /// oldest are removed. Only its owner can enter it.
 ///
 /// Files are not trusted. One that is damaged, too large or made for something else is as none, and is replaced. A file
@@ -33,7 +33,7 @@ pub struct PlanCache {
 
 impl PlanCache {
     /// Maximum number of files.
-    pub const MOST_FILES: usize = 256;
+    pub const MAX_FILES: usize = 256;
 
     /// The cache in a directory, which is created when the first plan is kept.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
@@ -79,7 +79,7 @@ impl PlanCache {
             }
         }
         files.sort();
-        let surplus = (files.len() + 1).saturating_sub(Self::MOST_FILES);
+        let surplus = (files.len() + 1).saturating_sub(Self::MAX_FILES);
         // Where this fails, a later one tries again.
         files.iter().take(surplus).for_each(|(_, file)| drop(fs::remove_file(file)));
         Ok(())
@@ -132,7 +132,7 @@ mod tests {
             File::options().write(true).open(path).unwrap().set_modified(start + Duration::from_secs(age)).unwrap();
         };
         let key = |number: usize| -> PlanKey { std::array::from_fn(|i| (number >> (8 * i.min(4))) as u8) };
-        let count = PlanCache::MOST_FILES + 20;
+        let count = PlanCache::MAX_FILES + 20;
         (0..count).for_each(|number| place(&cache.path(&key(number)), number as u64));
         let name = cache.path(&key(0)).file_name().unwrap().to_str().unwrap().to_owned();
         let temporary = directory.path().join(format!(".{name}.aBc123.tmp"));
@@ -142,14 +142,14 @@ mod tests {
 
         cache.keep(&key(count), &plan());
         let left = |number: usize| cache.path(&key(number)).exists();
-        assert_eq!((0..=count).filter(|&number| left(number)).count(), PlanCache::MOST_FILES);
+        assert_eq!((0..=count).filter(|&number| left(number)).count(), PlanCache::MAX_FILES);
         assert!((0..=20).all(|number| !left(number)) && left(count));
         assert!(!temporary.exists());
         assert!(others.iter().all(|other| directory.path().join(other).exists()));
 
         // To replace a file, no other one is removed.
         cache.keep(&key(count), &plan());
-        assert_eq!((0..=count).filter(|&number| left(number)).count(), PlanCache::MOST_FILES);
+        assert_eq!((0..=count).filter(|&number| left(number)).count(), PlanCache::MAX_FILES);
         assert_eq!(cache.find(&key(count), 4), Some(plan()));
         assert_eq!(cache.find(&key(count - 1), 4), None);
     }

@@ -51,7 +51,7 @@ const MAX_LAYERS: usize = 9;
 const MORE_PATHS: [f64; 2] = [0.0, 1.0];
 
 /// Networks over several copies predicted to take more than this many times as long as the best one are not routed.
-const MOST_OVER_BEST: f64 = 1.25;
+const MAX_OVER_BEST: f64 = 1.25;
 
 /// Which plans are candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,7 +343,7 @@ struct Routes<'a> {
 
 /// The time up to which layers are routed, given the choices of some depths.
 fn most_seconds(choices: &[Choice]) -> f64 {
-    choices.iter().map(|choice| MOST_OVER_BEST * choice.seconds).fold(f64::INFINITY, f64::min)
+    choices.iter().map(|choice| MAX_OVER_BEST * choice.seconds).fold(f64::INFINITY, f64::min)
 }
 
 /// The network of a permutation through these layers; if there are too few paths, through layers with more.

@@ -32,7 +32,7 @@ const PARTS: f64 = 8.0;
 
 /// Bits by which the reach of shifts is increased until there are enough paths.
 const STEP: f64 = 0.25;
-const MOST_STEPS: usize = 16;
+const MAX_STEPS: usize = 16;
 
 /// Factor by which a limit of seconds is raised before sums are compared to it that round otherwise.
 const ROUNDING: f64 = 1.0 + 1e-9;
@@ -152,7 +152,7 @@ impl<'a, 'b> LayerSearch<'a, 'b> {
         let mut found: Vec<Option<Choice>> = vec![None; budgets.len()];
         // The budgets without a choice yet. Layers that reach further are not faster, so a limit closes a budget.
         let mut open: Vec<usize> = (0..budgets.len()).collect();
-        for step in 0..MOST_STEPS {
+        for step in 0..MAX_STEPS {
             let wanted: Vec<(usize, f64)> = open.iter().map(|&index| (budgets[index], limits[index])).collect();
             let reach = self.reach(structure, &wanted, step as f64 * STEP)?;
             let mut still = Vec::with_capacity(open.len());

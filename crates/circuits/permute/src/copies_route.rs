@@ -27,7 +27,7 @@ const SEARCH_STEPS: usize = 1 << 10;
 const TRIALS: usize = 32;
 
 /// Entries that are routed again, at most, in multiples of the length.
-const MOST_AGAIN: usize = 1;
+const MAX_AGAIN: usize = 1;
 
 const NONE: u32 = u32::MAX;
 
@@ -96,7 +96,7 @@ impl<'a> Router<'a> {
                 waiting.push_back(other);
             }
             again += blocking.len();
-            if again > MOST_AGAIN * self.length {
+            if again > MAX_AGAIN * self.length {
                 return false;
             }
             self.paths[entry as usize] = path;

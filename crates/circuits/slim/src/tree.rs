@@ -20,7 +20,7 @@ const MAX_DEGREE: usize = 256;
 
 /// The smallest coefficient that is added to a leading coefficient, relative to the size of the polynomial, the number
 /// of sizes that are tried, and the factor between them.
-const LEAST_ADDED: f64 = 1.0 / (1u64 << 48) as f64;
+const MIN_ADDED: f64 = 1.0 / (1u64 << 48) as f64;
 const ADDITIONS: i32 = 20;
 const GROWTH: f64 = 4.0;
 
@@ -178,7 +178,7 @@ fn exact(coefficients: &[f64], u: &Real) -> Real {
 
 /// What is added to the leading coefficient of a polynomial of this size, in the order of the attempts.
 fn additions(size: f64) -> impl Iterator<Item = f64> {
-    let sizes = (0..ADDITIONS).map(move |i| size * LEAST_ADDED * GROWTH.powi(i));
+    let sizes = (0..ADDITIONS).map(move |i| size * MIN_ADDED * GROWTH.powi(i));
     std::iter::once(0.0).chain(sizes.flat_map(|a| [a, -a]))
 }
 

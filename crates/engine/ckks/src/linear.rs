@@ -485,7 +485,7 @@ fn without_repetitions(mut values: Vec<Complex64>) -> Vec<Complex64> {
 /// The runs of equal values of the encoding of a vector of this period. Short runs are not used.
 fn run(parameters: &CkksParameters, period: usize) -> usize {
     let run = parameters.slots() / period;
-    if run < SubringPoly::LEAST_RUN { 1 } else { run }
+    if run < SubringPoly::MIN_RUN { 1 } else { run }
 }
 
 /// `values` rotated cyclically to the right: entry `j` comes from `j - steps`.

@@ -31,7 +31,7 @@ const NESTED_SPREAD: f64 = 2.5;
 const TERMINAL_SPREAD: f64 = 1.6;
 
 /// Bits by which a product of chosen primes may differ from what was wanted.
-const MOST_DEVIATION: f64 = 0.1;
+const MAX_DEVIATION: f64 = 0.1;
 
 /// Number of primes from which the terminal primes are chosen: those nearest to their nominal size.
 const TERMINAL_CANDIDATES: usize = 10;
@@ -332,7 +332,7 @@ impl Choice<'_> {
         } else {
             taken.push(closest(&pool, left, &taken)?);
         }
-        if (log2(&taken) - bits).abs() > MOST_DEVIATION {
+        if (log2(&taken) - bits).abs() > MAX_DEVIATION {
             return None;
         }
         self.pool.retain(|q| !taken.contains(q));

@@ -17,7 +17,7 @@ use crate::recording::{self, Recordings};
 use crate::work::{Arguments, Work};
 
 /// Most blocks of a launch in the second and in the third direction.
-pub const MOST_BLOCKS: usize = (1 << 16) - 1;
+pub const MAX_BLOCKS: usize = (1 << 16) - 1;
 
 /// The length of a buffer in bytes is a multiple of this number.
 const GRAIN: usize = 256;
@@ -418,7 +418,7 @@ impl Device {
         if blocks.contains(&0) {
             return Ok(());
         }
-        if blocks[1].max(blocks[2]) > MOST_BLOCKS {
+        if blocks[1].max(blocks[2]) > MAX_BLOCKS {
             return Err(DeviceError::Blocks { device: self.name(), kernel: NAMES[kernel.number()], found: blocks });
         }
         let count = blocks.iter().product::<usize>() as u64;

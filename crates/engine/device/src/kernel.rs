@@ -134,7 +134,7 @@ pub const THREADS: usize = 256;
 pub const RUN: usize = 4 * THREADS;
 
 /// The most primes of a ring on a device.
-pub const MOST_PRIMES: usize = 128;
+pub const MAX_PRIMES: usize = 128;
 
 /// log2 of the degree up to which a transform has one pass, and of the residues of a block of a pass.
 pub const LOG_TILE: u32 = 12;
@@ -143,16 +143,16 @@ pub const LOG_TILE: u32 = 12;
 pub const LOG_RUN: u32 = 8;
 
 /// The most primes that a conversion reads.
-pub const MOST_SOURCES: usize = 32;
+pub const MAX_SOURCES: usize = 32;
 
 /// Targets of a block of [`CONVERT`].
 pub const TARGETS: usize = 8;
 
 /// The most terms of a launch of [`PRODUCT_SUMS`] and [`AUTOMORPHISMS`].
-pub const MOST_TERMS: usize = 32;
+pub const MAX_TERMS: usize = 32;
 
 /// The most keys of a launch of [`KEY_PRODUCTS`] and [`ROTATED_DIFFERENCES`].
-pub const MOST_KEYS: usize = 32;
+pub const MAX_KEYS: usize = 32;
 
 /// Residues of a block of [`MATRIX_PRODUCT`].
 pub const MATRIX_RUN: usize = 128;

@@ -11,7 +11,7 @@ mod recording;
 mod work;
 
 pub use copy::DeviceCopy;
-pub use device::{Buffer, Device, Launches, MOST_BLOCKS};
+pub use device::{Buffer, Device, Launches, MAX_BLOCKS};
 pub use driver::{Driver, Graph, Step};
 pub use error::DeviceError;
 pub use kernel::{Address, Kernel, NAMES};

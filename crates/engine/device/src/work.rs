@@ -283,7 +283,7 @@ impl Arguments for CeilingArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Basis, Limbs, MOST_SOURCES, Many};
+    use crate::kernel::{Basis, Limbs, MAX_SOURCES, Many};
 
     const LIMB: u64 = 1 << 16;
 
@@ -294,7 +294,7 @@ mod tests {
 
     fn transform(log_degree: u32, (per_prime, skip): (u32, u32), to_montgomery: u32) -> TransformArgs {
         let basis = Basis { chain: 2, own: 2 };
-        let many = Many { basis, per_prime, skip, listed: 0, list: [0; MOST_SOURCES] };
+        let many = Many { basis, per_prime, skip, listed: 0, list: [0; MAX_SOURCES] };
         TransformArgs { ring: ring(log_degree), many, source: 0, target: 0, to_montgomery, scales: 0, words: 0 }
     }
 

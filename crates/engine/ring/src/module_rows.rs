@@ -325,7 +325,7 @@ impl Ring {
 
     /// `k = n / t`.
     fn module_rank(&self, degree: usize) -> Result<usize, RingError> {
-        let least = ModuleRows::LEAST_DEGREE;
+        let least = ModuleRows::MIN_DEGREE;
         if self.kind() != RingKind::Standard || !degree.is_power_of_two() || !(least..self.degree()).contains(&degree) {
             let what = "the degree of module ciphertexts";
             return Err(RingError::Length { what, found: degree, needed: "a power of two from 16 to half the degree" });
@@ -336,7 +336,7 @@ impl Ring {
 
 impl ModuleRows {
     /// Smallest degree: vector instructions process one component at a time.
-    pub const LEAST_DEGREE: usize = 16;
+    pub const MIN_DEGREE: usize = 16;
 }
 
 /// Writes part `part` of a ciphertext: the part of the body, and the products of the parts of the mask with the powers

@@ -12,8 +12,8 @@ use crate::subring::SubringPoly;
 
 /// Residues of one limb that are processed at a time, at most and at least: the blocks of the inputs stay in the cache
 /// for all rows.
-const MOST_IN_BLOCK: usize = 8192;
-const LEAST_IN_BLOCK: usize = 1024;
+const MAX_IN_BLOCK: usize = 8192;
+const MIN_IN_BLOCK: usize = 1024;
 
 /// Residues of the blocks of all inputs together, if blocks are not at their least.
 const INPUT_RESIDUES: usize = 1 << 17;
@@ -115,7 +115,7 @@ impl Ring {
         }
         let (n, stride) = (self.degree(), self.stride());
         let fitting = INPUT_RESIDUES / (2 * inputs.len()).next_power_of_two();
-        let size = fitting.clamp(LEAST_IN_BLOCK, MOST_IN_BLOCK);
+        let size = fitting.clamp(MIN_IN_BLOCK, MAX_IN_BLOCK);
         // A sum is secret if one of its factors or one of its inputs is secret.
         let blank = |row: &Vec<(usize, Values<'_>)>| {
             let secret = |(i, values): &(usize, Values<'_>)| {

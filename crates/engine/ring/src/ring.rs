@@ -31,7 +31,7 @@ const PARALLEL_WORDS: usize = 1 << 15;
 const POOL_POLYNOMIALS: usize = 96;
 
 /// At least so much memory in idle buffers: small rings compute with more polynomials at a time.
-const LEAST_POOL_BYTES: usize = 8 << 20;
+const MIN_POOL_BYTES: usize = 8 << 20;
 
 /// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there, AVX-512 transforms
 /// below their buffer of 16 KiB.
@@ -116,7 +116,7 @@ impl Ring {
         device: Option<DeviceRing>,
     ) -> Ring {
         let polynomials = POOL_POLYNOMIALS * tables.len() * (literal.degree + LIMB_PADDING) * size_of::<u32>();
-        let pool = Pool::new(polynomials.max(LEAST_POOL_BYTES));
+        let pool = Pool::new(polynomials.max(MIN_POOL_BYTES));
         Ring(Arc::new(Inner {
             literal,
             backend,

@@ -19,7 +19,7 @@ pub struct SubringPoly {
 impl SubringPoly {
     /// Least length of the runs of [`Ring::into_subring`] that is more than 1: vector instructions process one run at a
     /// time.
-    pub const LEAST_RUN: usize = 16;
+    pub const MIN_RUN: usize = 16;
 
     /// The primes it is represented over.
     pub fn basis(&self) -> Basis {
@@ -42,7 +42,7 @@ impl Ring {
     ///
     /// # Errors
     /// If the polynomial is in the coefficient domain or of another ring, `run` is neither 1 nor a power of two from
-    /// [`SubringPoly::LEAST_RUN`] to the degree, or the values do not come in such runs.
+    /// [`SubringPoly::MIN_RUN`] to the degree, or the values do not come in such runs.
     pub fn into_subring(&self, mut poly: Poly, run: usize) -> Result<SubringPoly, RingError> {
         self.check_domain("keep one value of each run", &poly, Domain::Evaluation)?;
         self.fetch(&mut poly)?;
@@ -51,7 +51,7 @@ impl Ring {
             return Ok(SubringPoly { words: poly.words, stride, basis, run });
         }
         let what = "a run of equal values";
-        if !run.is_power_of_two() || !(SubringPoly::LEAST_RUN..=self.degree()).contains(&run) {
+        if !run.is_power_of_two() || !(SubringPoly::MIN_RUN..=self.degree()).contains(&run) {
             return Err(RingError::Length { what, found: run, needed: "1, or a power of two from 16 to the degree" });
         }
         let equal = |values: &[u32]| values.iter().all(|value| *value == values[0]);

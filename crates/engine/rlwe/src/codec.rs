@@ -313,7 +313,7 @@ impl RoundedCiphertext {
         let most = Self::mask_len(parameters.ring());
         if !Self::possible(bits) || places > most {
             let found = format!("{bits} bits and {places} coefficients");
-            let needed = format!("8, 16 or more bits up to {}, at most {most} coefficients", Self::MOST_BITS);
+            let needed = format!("8, 16 or more bits up to {}, at most {most} coefficients", Self::MAX_BITS);
             return Err(refuse(object, found, needed));
         }
         let mut read = |count: usize| {

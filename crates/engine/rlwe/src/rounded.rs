@@ -26,7 +26,7 @@ pub struct RoundedCiphertext {
 
 impl RoundedCiphertext {
     /// The most bits of a coefficient: a double holds its products with a secret, up to an error of a few units.
-    pub const MOST_BITS: u32 = 40;
+    pub const MAX_BITS: u32 = 40;
 
     /// Standard deviation of the error that rounding adds to a coefficient, in units of `2^-bits` of the modulus:
     /// `sqrt((h + 1) / 12)` for a secret with `h = n/3` nonzero coefficients, in a ring of degree `n / 2`.
@@ -46,7 +46,7 @@ impl RoundedCiphertext {
 
     /// Whether coefficients may have `bits` bits: whole bytes.
     pub(crate) fn possible(bits: u32) -> bool {
-        (8..=Self::MOST_BITS).contains(&bits) && bits.is_multiple_of(8)
+        (8..=Self::MAX_BITS).contains(&bits) && bits.is_multiple_of(8)
     }
 
     /// Number of coefficients of the mask.
@@ -61,7 +61,7 @@ impl Ciphertext {
     /// its other coefficients are lost.
     ///
     /// # Errors
-    /// If there are not two components, `bits` is no number of whole bytes up to [`RoundedCiphertext::MOST_BITS`], a
+    /// If there are not two components, `bits` is no number of whole bytes up to [`RoundedCiphertext::MAX_BITS`], a
     /// place is odd or not below the degree, or the key ([`KeyKind::HalfRing`](crate::KeyKind::HalfRing)) is missing.
     pub fn rounded(
         &self,
@@ -138,7 +138,7 @@ fn centred(value: i64, bits: u32) -> i64 {
 fn check(ring: &Ring, bits: u32, places: &[usize]) -> Result<(), RlweError> {
     let refuse = |found: String, needed: String| Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
     if !RoundedCiphertext::possible(bits) {
-        return refuse(format!("{bits} bits"), format!("8, 16 or more up to {}", RoundedCiphertext::MOST_BITS));
+        return refuse(format!("{bits} bits"), format!("8, 16 or more up to {}", RoundedCiphertext::MAX_BITS));
     }
     if let Some(place) = places.iter().find(|&&place| place >= ring.degree() || place % 2 == 1) {
         return refuse(format!("coefficient {place}"), format!("even ones below the degree, {}", ring.degree()));

@@ -50,7 +50,7 @@ impl SmallRing {
     pub fn new(parameters: &Parameters, small_degree: usize, module_degree: usize) -> Result<Self, RlweError> {
         let base = parameters.encapsulation()?.base;
         let ring = parameters.ring();
-        let least = ModuleRows::LEAST_DEGREE;
+        let least = ModuleRows::MIN_DEGREE;
         let fits = |degree: usize, above: usize| degree.is_power_of_two() && degree < above;
         let possible = fits(small_degree, ring.degree()) && fits(module_degree, small_degree) && module_degree >= least;
         if ring.special().is_empty() || !possible {

@@ -26,12 +26,12 @@ const SEED_LABEL: &str = "unspoken 2026 mask of a subring query";
 const WHAT: &str = "a subring query";
 
 /// `log2` of the least degree of the ring of queries.
-const LEAST_LOG2_DEGREE: u32 = 14;
+const MIN_LOG2_DEGREE: u32 = 14;
 
 /// Maximum number of elements of a query, and the largest part of its ring that they take. Longer queries need longer
 /// maps from coefficients to slots, whose keys are what these queries save.
-const MOST_ELEMENTS: usize = 4096;
-const LEAST_DEGREE_RATIO: usize = 2;
+const MAX_ELEMENTS: usize = 4096;
+const MIN_DEGREE_RATIO: usize = 2;
 
 /// Degree of the rings of insecure sets over the degree of their queries.
 const INSECURE_RATIO: usize = 2;
@@ -58,7 +58,7 @@ pub(crate) fn query_degree(parameters: &Parameters) -> Result<usize, RlweError> 
     }
     let bits = parameters.log2_modulus(Basis::chain(1));
     let secure = |degree: &usize| security_bits(*degree, bits, SPARSE_SECRET) >= SECURITY_BITS;
-    (LEAST_LOG2_DEGREE..degree.ilog2()).map(|log2| 1 << log2).find(secure).ok_or_else(|| {
+    (MIN_LOG2_DEGREE..degree.ilog2()).map(|log2| 1 << log2).find(secure).ok_or_else(|| {
         let reason = "no ring of smaller degree has a secure sparse secret".into();
         RlweError::Encapsulation { name: parameters.name().into(), reason }
     })
@@ -100,7 +100,7 @@ impl SubringQueryParameters {
     /// # Errors
     /// As for [`SubringQueryParameters::new`].
     pub fn most(parameters: &Parameters) -> Result<usize, RlweError> {
-        Ok((query_degree(parameters)? / LEAST_DEGREE_RATIO).min(MOST_ELEMENTS))
+        Ok((query_degree(parameters)? / MIN_DEGREE_RATIO).min(MAX_ELEMENTS))
     }
 
     /// The parameters of the ring of queries: a chain of one prime, no special primes.
@@ -211,7 +211,7 @@ pub struct SubringQuery {
 
 impl SubringQuery {
     /// Largest factor of [`SubringQuery::raise`].
-    pub const MOST_FACTOR: i64 = 1 << 30;
+    pub const MAX_FACTOR: i64 = 1 << 30;
 
     /// The public seed, which no two queries may share.
     pub fn seed(&self) -> &[u8; 16] {
@@ -260,7 +260,7 @@ impl SubringQuery {
     ) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "raise a subring query";
         let (own, ring) = (parameters.ring(), main.ring());
-        if parameters.main != main.fingerprint() || !(1..=Self::MOST_FACTOR).contains(&factor) {
+        if parameters.main != main.fingerprint() || !(1..=Self::MAX_FACTOR).contains(&factor) {
             let found = format!("a query of '{}', factor {factor}", parameters.parameters().name());
             let needed = format!("one of '{}', a factor from 1 to 2^30", main.name());
             return Err(RlweError::Decode { what: WHAT, found, needed });

@@ -16,7 +16,7 @@ use crate::fixtures::PRESET;
 use crate::{Target, repair};
 
 /// Most rows, columns and nodes of a program that the target plans: planning is slow.
-const MOST_PLANNED: usize = 4;
+const MAX_PLANNED: usize = 4;
 
 /// `Program::decode`: a decoded program encodes to the same bytes, if its graph is small enough to plan and planning
 /// succeeds.
@@ -25,8 +25,8 @@ pub static PROGRAM: Target = Target {
     run: |data| {
         let Ok(source) = Program::decode(data, true) else { return false };
         let nodes = source.graph.nodes();
-        let small = nodes.iter().all(|node| node.shape().0.max(node.shape().1) <= MOST_PLANNED);
-        if nodes.len() <= MOST_PLANNED
+        let small = nodes.iter().all(|node| node.shape().0.max(node.shape().1) <= MAX_PLANNED);
+        if nodes.len() <= MAX_PLANNED
             && small
             && let Ok(program) = Program::plan(source)
         {

@@ -15,7 +15,7 @@ use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
 use crate::fixtures::{CLIENT, PRESET, keys_of, query, read};
-use crate::messages::{self, Described, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
+use crate::messages::{self, Described, KeyRequirement, MAX_QUERY_BYTES_MADE, SMALL_PRESETS};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
@@ -116,7 +116,7 @@ fn ask_as_described(mut client: MatrixClient) {
         signature.batch().saturating_mul(input.shape.matrix.0).saturating_mul(input.shape.matrix.1)
     };
     let most = signature.inputs().iter().map(entries).fold(0, usize::saturating_add);
-    if most.saturating_mul(8) > MOST_QUERY_BYTES_MADE {
+    if most.saturating_mul(8) > MAX_QUERY_BYTES_MADE {
         return;
     }
     let inputs: NamedArrays = signature.inputs().iter().map(zeros).collect();

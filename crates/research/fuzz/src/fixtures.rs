@@ -22,7 +22,7 @@ use unspoken_query::QueryForm;
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
-use crate::messages::{self, MOST_QUERY_BYTES_MADE};
+use crate::messages::{self, MAX_QUERY_BYTES_MADE};
 
 /// The test preset from which the small parameters are derived; descriptions name it unchanged.
 pub const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -287,7 +287,7 @@ where
     H: ClientHalf + CkksClientHalf,
     Q: Borrow<H::Question>,
 {
-    if most > MOST_QUERY_BYTES_MADE {
+    if most > MAX_QUERY_BYTES_MADE {
         return;
     }
     if let Ok(query) = query(&mut client, questions) {

@@ -19,7 +19,7 @@ use unspoken_rlwe::{KeyBundle, SecretKey};
 
 use crate::fixtures::{CLIENT, query, read, rng};
 use crate::llama::PREPARED;
-use crate::messages::{self, Described, MOST_QUERY_BYTES_MADE};
+use crate::messages::{self, Described, MAX_QUERY_BYTES_MADE};
 use crate::{Target, repair};
 
 /// A preset that has enough levels for the polynomials.
@@ -178,7 +178,7 @@ static SOUND: LazyLock<Described<Own>> = LazyLock::new(|| Described::sound(&SERV
 /// Makes the queries that a description asks for, and the keys if they are few, and checks the announced sizes.
 fn serve_a_hostile_server(mut client: LlamaClient) {
     let (most, few) = (client.description().query_bytes(), client.description().header().key_plan().len() <= 2);
-    if most > MOST_QUERY_BYTES_MADE {
+    if most > MAX_QUERY_BYTES_MADE {
         return;
     }
     let tokens = vec![3; client.description().chunk()];
@@ -189,7 +189,7 @@ fn serve_a_hostile_server(mut client: LlamaClient) {
     }
     let mut bundle = Vec::new();
     if few
-        && client.key_bytes() <= MOST_QUERY_BYTES_MADE as u64
+        && client.key_bytes() <= MAX_QUERY_BYTES_MADE as u64
         && client.write_keys(&mut bundle, |_, _| {}, &GO).is_ok()
     {
         assert_eq!(bundle.len() as u64, client.key_bytes());

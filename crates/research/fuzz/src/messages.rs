@@ -254,7 +254,7 @@ pub const BELIEVED_ERROR: f64 = 1e-5;
 pub const SMALL_PRESETS: &str = "insecure_n11_";
 
 /// Most keys that are generated, for speed.
-const MOST_KEYS_MADE: usize = 2;
+const MAX_KEYS_MADE: usize = 2;
 
 /// The small presets that support switching keys, which every description requires, and the fingerprints of their
 /// parameters.
@@ -266,12 +266,12 @@ pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
 });
 
 /// Largest query that is generated, for speed and memory.
-pub const MOST_QUERY_BYTES_MADE: usize = 4 << 20;
+pub const MAX_QUERY_BYTES_MADE: usize = 4 << 20;
 
 /// Generates the keys that a description requires, if they are few, and checks the announced number of bytes.
 pub fn make_keys(keyring: &Keyring) {
     let mut bundle = Vec::new();
-    let few = keyring.header().key_plan().len() <= MOST_KEYS_MADE;
+    let few = keyring.header().key_plan().len() <= MAX_KEYS_MADE;
     if few && keyring.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).is_ok() {
         assert_eq!(bundle.len() as u64, keyring.key_bytes());
     }

@@ -24,7 +24,7 @@ const CHAIN_BITS: u32 = 12;
 /// Bytes of the seed of a ciphertext.
 const SEED_BYTES: usize = 32;
 /// Most keys in a repaired bundle.
-const MOST_KEYS: usize = 6;
+const MAX_KEYS: usize = 6;
 
 /// Writes magic number, version, kind and fingerprint at the start, and extends `bytes` to at least `least` bytes.
 pub fn header(parameters: &Parameters, kind: Kind, bytes: &mut Vec<u8>, least: usize) {
@@ -93,7 +93,7 @@ pub fn sparse_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec
 pub fn rounded_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec<u8>) {
     header(parameters, Kind::RoundedCiphertext, bytes, HEADER_BYTES + 1);
     let bits = &mut bytes[HEADER_BYTES];
-    *bits = 8 + *bits % unspoken_rlwe::RoundedCiphertext::MOST_BITS as u8 / 8 * 8;
+    *bits = 8 + *bits % unspoken_rlwe::RoundedCiphertext::MAX_BITS as u8 / 8 * 8;
     let bits = u32::from(*bits);
     bytes.resize(unspoken_rlwe::RoundedCiphertext::byte_len(parameters, bits, places), 0);
 }
@@ -108,7 +108,7 @@ pub fn public_key(parameters: &Parameters, bytes: &mut Vec<u8>) {
 pub fn key_plan(parameters: &Parameters, bytes: &mut Vec<u8>) -> Vec<usize> {
     let first = HEADER_BYTES + 4;
     header(parameters, Kind::KeyBundle, bytes, first);
-    let count = (usize::from(bytes[HEADER_BYTES]) % (MOST_KEYS + 1)).min((bytes.len() - first) / DESCRIPTOR_BYTES);
+    let count = (usize::from(bytes[HEADER_BYTES]) % (MAX_KEYS + 1)).min((bytes.len() - first) / DESCRIPTOR_BYTES);
     bytes[HEADER_BYTES..first].copy_from_slice(&(count as u32).to_le_bytes());
     let order = unspoken_rlwe::galois::order(parameters.ring());
     let end = first + count * DESCRIPTOR_BYTES;

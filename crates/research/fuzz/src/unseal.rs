@@ -8,7 +8,7 @@ use unspoken_protocol::{
     ApplicationDescription, CHECKSUM_BYTES, Call, ClientHalf, Request, ServerHalf, append_checksum,
 };
 use unspoken_sealed::{
-    Blinded, MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, RecordKey, ServiceKey, request_bytes, response_bytes,
+    Blinded, MAX_RECORD_BYTES, Name, OVERHEAD_BYTES, RecordKey, ServiceKey, request_bytes, response_bytes,
 };
 use unspoken_unseal::{Allowance, Description, PROTOCOL_VERSION, Question, UnsealClient, UnsealServer};
 
@@ -75,14 +75,14 @@ pub static DESCRIBED: Target = Target {
         assert!(again == description, "another description");
         let most = description.allowance().most_questions();
         assert!((1..=256).contains(&most) && description.answer_bytes(most) < 1 << 14);
-        assert!((1..=MOST_RECORD_BYTES).contains(&description.sealing().record_bytes()));
+        assert!((1..=MAX_RECORD_BYTES).contains(&description.sealing().record_bytes()));
         true
     },
     repair: |data| {
         let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
         message.database_id.resize(16, 0);
-        message.record_bytes = message.record_bytes.clamp(1, MOST_RECORD_BYTES);
+        message.record_bytes = message.record_bytes.clamp(1, MAX_RECORD_BYTES);
         message.window_seconds = message.window_seconds.clamp(1, 1 << 20);
         message.evaluations = message.evaluations.max(1);
         *data = messages::description(Description::PROTOCOL, &message);

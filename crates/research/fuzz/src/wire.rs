@@ -111,7 +111,7 @@ pub static DECLARATION: Target = Target {
 };
 
 /// Longest answer that the target of streams reads.
-const MOST_ANSWER_BYTES: usize = 1000;
+const MAX_ANSWER_BYTES: usize = 1000;
 
 /// `AnswerReader`: the pieces in which a stream arrives do not matter, and a stream that is complete is the same
 /// message for protobuf, with one answer or one problem at its end.
@@ -133,7 +133,7 @@ pub static ANSWER: Target = Target {
             _ => panic!("something follows the last frame"),
         });
         let message = AnswerStream { progress: progress.collect(), problem, answer };
-        assert!(message.answer.len() <= MOST_ANSWER_BYTES);
+        assert!(message.answer.len() <= MAX_ANSWER_BYTES);
         assert!(message.progress.iter().all(|step| step.done <= step.total));
         assert_eq!(AnswerStream::decode(data).expect("complete"), message);
         true
@@ -148,7 +148,7 @@ pub static ANSWER: Target = Target {
                 data.extend(problem_frame(problem));
             }
             None => {
-                message.answer.truncate(MOST_ANSWER_BYTES);
+                message.answer.truncate(MAX_ANSWER_BYTES);
                 data.extend(answer_front(message.answer.len()));
                 data.extend(message.answer);
             }
@@ -166,7 +166,7 @@ pub static ANSWER: Target = Target {
 
 /// The frames of a stream that arrives in pieces of `piece_bytes` bytes, unless it is refused.
 fn frames(stream: &[u8], piece_bytes: usize) -> Option<Vec<AnswerFrame>> {
-    let (mut reader, mut frames) = (AnswerReader::new(MOST_ANSWER_BYTES), Vec::new());
+    let (mut reader, mut frames) = (AnswerReader::new(MAX_ANSWER_BYTES), Vec::new());
     for mut piece in stream.chunks(piece_bytes) {
         while !piece.is_empty() {
             frames.extend(reader.read(&mut piece).ok()?);

@@ -43,7 +43,7 @@ const ENCRYPTED_FORMAT: u32 = 4;
 const MASKS_FORMAT: u32 = 5;
 
 /// Maximum bytes of a manifest. A typical one has a few hundred.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Name of the file.
 pub(crate) const NAME: &str = "manifest.json";
@@ -245,7 +245,7 @@ pub(crate) fn read_sealed<M: Serialize + DeserializeOwned>(
     let path = dir.join(name);
     let mut bytes = Vec::new();
     match File::open(&path) {
-        Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
+        Ok(file) => file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(DatabaseError::Missing { dir: dir.into() });
         }

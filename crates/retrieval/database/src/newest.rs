@@ -14,7 +14,7 @@ use crate::journal::Position;
 use crate::manifest::Files;
 
 /// Maximum bytes of the file. It has about 90.
-const MOST_BYTES: u64 = 256;
+const MAX_BYTES: u64 = 256;
 
 /// The newest version that was committed, as far as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Newest {
         let unrecorded = Newest { generation, version };
         let mut bytes = Vec::new();
         match File::open(&path) {
-            Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
+            Ok(file) => file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(unrecorded),
             Err(error) => return Err(io_error("open", &path)(error)),
         };

@@ -23,7 +23,7 @@ pub const ENTRY_FORMAT: u32 = 1;
 
 /// Bound at which [`balance`] reverses sums of coefficients, in multiples of half the modulus. Sums of random units
 /// hardly ever reach it.
-const MOST_SUM: i32 = 16;
+const MAX_SUM: i32 = 16;
 
 /// Encodes an entry of a table: [`PirParameters::pieces`] consecutive pieces, masked with their pads. Piece `k` is in
 /// the coefficients whose index is `k` modulo the number of pieces. Missing bytes at the end count as zeros.
@@ -83,7 +83,7 @@ fn balance(coefficients: &mut [i32], bits: u32) {
     for coefficient in coefficients {
         // No branches: they would be unpredictable.
         let away = coefficient.signum() == sum.signum();
-        let moves = away & ((coefficient.abs() == half) | (sum.abs() >= MOST_SUM * half));
+        let moves = away & ((coefficient.abs() == half) | (sum.abs() >= MAX_SUM * half));
         *coefficient -= i32::from(moves) * sum.signum() * modulus;
         sum += *coefficient;
     }
@@ -149,7 +149,7 @@ mod tests {
             for (before, after) in before.iter().zip(&after) {
                 assert!((after - before) % 16 == 0 && after.abs() < 16, "{kind}: {before} became {after}");
                 sum += after;
-                assert!(sum.abs() < (MOST_SUM + 2) * 8, "{kind}: {sum}");
+                assert!(sum.abs() < (MAX_SUM + 2) * 8, "{kind}: {sum}");
             }
         }
         // Balanced coefficients do not change.

@@ -257,7 +257,7 @@ pub(crate) fn selected(
 }
 
 /// Least number of entries for which the halves are selected from by two threads.
-const LEAST_OF_TWO_THREADS: usize = 32;
+const MIN_OF_TWO_THREADS: usize = 32;
 
 /// Selects from each half with the lower bits, then between both with the highest bit. Half by half, what is in use
 /// stays in the cache.
@@ -269,7 +269,7 @@ fn selected_by_halves(
     let Some((highest, rest)) = bits.split_last() else { return Ok(entries.swap_remove(0)) };
     let ones = entries.split_off(entries.len() / 2);
     let of = |entries| selected_by_halves(ring, entries, rest);
-    let (zero, one) = match entries.len() + ones.len() < LEAST_OF_TWO_THREADS {
+    let (zero, one) = match entries.len() + ones.len() < MIN_OF_TWO_THREADS {
         true => (of(entries), of(ones)),
         false => rayon::join(|| of(entries), || of(ones)),
     };

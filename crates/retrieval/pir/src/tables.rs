@@ -44,7 +44,7 @@ impl TableKind {
             TableKind::Transformed => parameters.piece_bytes(),
             TableKind::Encrypted => parameters.piece_bytes() - TAG_BYTES,
             TableKind::Dense => {
-                cell_bytes.clamp(DenseShape::LEAST_CELL_BYTES, parameters.ring().degree()).next_power_of_two()
+                cell_bytes.clamp(DenseShape::MIN_CELL_BYTES, parameters.ring().degree()).next_power_of_two()
             }
         }
     }

@@ -9,9 +9,9 @@ mod service;
 
 pub use client::Blinded;
 pub use error::SealedError;
-pub use oprf::{MOST_ELEMENTS, request_bytes, response_bytes};
+pub use oprf::{MAX_ELEMENTS, request_bytes, response_bytes};
 pub use record::{LABEL_BYTES, OVERHEAD_BYTES, RecordKey};
-pub use sealing::{DATABASE_ID_BYTES, MOST_RECORD_BYTES, Name, PUBLIC_KEY_BYTES, Sealing};
+pub use sealing::{DATABASE_ID_BYTES, MAX_RECORD_BYTES, Name, PUBLIC_KEY_BYTES, Sealing};
 pub use service::ServiceKey;
 
 #[cfg(test)]

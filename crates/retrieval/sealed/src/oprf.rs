@@ -13,7 +13,7 @@ pub(crate) type Suite = Ristretto255;
 pub(crate) type PublicElement = <Ristretto255 as Group>::Elem;
 
 /// Maximum number of blinded names in one request.
-pub const MOST_ELEMENTS: usize = 256;
+pub const MAX_ELEMENTS: usize = 256;
 
 /// Bytes of an element of the group.
 pub(crate) const ELEMENT_BYTES: usize = 32;

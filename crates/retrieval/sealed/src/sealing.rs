@@ -13,7 +13,7 @@ pub const DATABASE_ID_BYTES: usize = 16;
 pub const PUBLIC_KEY_BYTES: usize = ELEMENT_BYTES;
 
 /// Longest padded record, in bytes: the longest cell of a database, 1 MiB, holds it sealed.
-pub const MOST_RECORD_BYTES: u32 = (1 << 20) - 64;
+pub const MAX_RECORD_BYTES: u32 = (1 << 20) - 64;
 
 /// Under what a record is stored.
 #[derive(Clone, Copy)]
@@ -38,10 +38,10 @@ impl Sealing {
     ///
     /// # Errors
     /// If the public key is no element of ristretto255 in its canonical encoding, or is the identity, or if
-    /// `record_bytes` is 0 or greater than [`MOST_RECORD_BYTES`].
+    /// `record_bytes` is 0 or greater than [`MAX_RECORD_BYTES`].
     pub fn new(id: [u8; DATABASE_ID_BYTES], public_key: &[u8], record_bytes: u32) -> Result<Self, SealedError> {
-        if !(1..=MOST_RECORD_BYTES).contains(&record_bytes) {
-            let needed = format!("1 to {MOST_RECORD_BYTES}; split longer records");
+        if !(1..=MAX_RECORD_BYTES).contains(&record_bytes) {
+            let needed = format!("1 to {MAX_RECORD_BYTES}; split longer records");
             return Err(SealedError::mismatch("bytes of padded records", record_bytes, needed));
         }
         let public_key = read_element("public key of a sealed database", public_key)?;

@@ -4,7 +4,7 @@ use rand_core_of_voprf::{CryptoRng, RngCore};
 use zeroize::Zeroizing;
 
 use crate::client::{Blinded, outputs};
-use crate::oprf::MOST_ELEMENTS;
+use crate::oprf::MAX_ELEMENTS;
 use crate::service::ServiceKey;
 
 /// The secret key and the public key of all vectors.
@@ -106,7 +106,7 @@ fn messages_and_outputs_are_those_of_the_standard() {
         let names: Vec<Blinded> = inputs.iter().map(blind).collect();
         let sent = Blinded::request(&names);
         assert_eq!(sent, decode_all(request));
-        let response = service.evaluate_with(&sent, MOST_ELEMENTS, &mut Given(decode(proof_scalar))).unwrap();
+        let response = service.evaluate_with(&sent, MAX_ELEMENTS, &mut Given(decode(proof_scalar))).unwrap();
         assert_eq!(response, [decode_all(evaluated), decode(proof)].concat());
         let found = outputs(service.sealing().public_element(), &names, &response).unwrap();
         for (&input, found) in inputs.iter().zip(&found) {

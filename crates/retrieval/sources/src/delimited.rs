@@ -17,7 +17,7 @@ use crate::spec::SourceSpec;
 /// Bytes read ahead.
 const BUFFER: usize = 1 << 16;
 /// Maximum bytes of a line: room for a value and a key of maximum length, quoted.
-const MOST_LINE: usize = 4 * MAX_RECORD_BYTES;
+const MAX_LINE: usize = 4 * MAX_RECORD_BYTES;
 
 pub(crate) fn open(spec: &SourceSpec, delimiter: u8) -> Result<Source, SourceError> {
     let path = spec.path.clone();
@@ -105,7 +105,7 @@ fn refuse(path: &Path, line: u64, error: csv::Error) -> SourceError {
     let found = error.to_string();
     match error.into_kind() {
         ErrorKind::Io(source) if source.kind() == io::ErrorKind::FileTooLarge => {
-            too_long(&place, format!("more than {MOST_LINE}"))
+            too_long(&place, format!("more than {MAX_LINE}"))
         }
         ErrorKind::Io(source) => SourceError::io(path, source),
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -133,12 +133,12 @@ struct Bounded {
 
 impl Bounded {
     fn new(file: File) -> Self {
-        Bounded { file, left: MOST_LINE, last: Vec::new(), before_last: 0, at_start: false, skipped_lines: 0 }
+        Bounded { file, left: MAX_LINE, last: Vec::new(), before_last: 0, at_start: false, skipped_lines: 0 }
     }
 
     /// Called before a record is read, of which the reader has taken `taken` bytes of the file.
     fn begin_record(&mut self, taken: u64) {
-        (self.left, self.at_start, self.skipped_lines) = (MOST_LINE, true, 0);
+        (self.left, self.at_start, self.skipped_lines) = (MAX_LINE, true, 0);
         self.count_lines(taken.saturating_sub(self.before_last) as usize);
     }
 

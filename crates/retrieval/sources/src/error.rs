@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Maximum number of column or table names that an error lists.
-const MOST_LISTED: usize = 32;
+const MAX_LISTED: usize = 32;
 
 /// Errors of this crate. Each says the file, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -127,8 +127,8 @@ impl SourceError {
 
 /// List of names for an error message, of limited length.
 pub(crate) fn list(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-    match names.len().saturating_sub(MOST_LISTED) {
+    let shown: Vec<String> = names.iter().take(MAX_LISTED).map(|name| format!("{name:?}")).collect();
+    match names.len().saturating_sub(MAX_LISTED) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

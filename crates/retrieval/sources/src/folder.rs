@@ -10,7 +10,7 @@ use crate::source::{FolderFiles, Source};
 use crate::spec::SourceSpec;
 
 /// Maximum depth of directories.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 const NEEDED: &str =
     "a regular file of this folder, a directory, or a link to a file of this folder; copy or remove it";
 
@@ -49,8 +49,8 @@ struct Listing<'a> {
 impl Listing<'_> {
     /// Adds the files below a directory with this name, in parts.
     fn add(&mut self, directory: &Path, parts: &mut Vec<String>) -> Result<(), SourceError> {
-        if parts.len() > MOST_DEPTH {
-            let needed = format!("at most {MOST_DEPTH} levels");
+        if parts.len() > MAX_DEPTH {
+            let needed = format!("at most {MAX_DEPTH} levels");
             return Err(SourceError::file(directory, "a directory that is too deep", needed));
         }
         for entry in fs::read_dir(directory).map_err(|source| SourceError::io(directory, source))? {

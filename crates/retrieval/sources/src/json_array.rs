@@ -19,7 +19,7 @@ use crate::source::Source;
 use crate::spec::SourceSpec;
 
 /// Maximum bytes of an element: room for a value and a key of maximum length, escaped and indented.
-const MOST_ELEMENT: usize = 4 * MAX_RECORD_BYTES;
+const MAX_ELEMENT: usize = 4 * MAX_RECORD_BYTES;
 const BUFFER: usize = 1 << 16;
 
 /// Whether a file begins with an array.
@@ -43,7 +43,7 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
 
 /// Calls `take` with the records until it returns `false`.
 fn read(spec: &SourceSpec, file: BufReader<File>, take: &mut dyn FnMut(Record) -> bool) -> Result<(), SourceError> {
-    let left = Rc::new(Cell::new(MOST_ELEMENT));
+    let left = Rc::new(Cell::new(MAX_ELEMENT));
     let bounded = BufReader::with_capacity(BUFFER, Bounded { file, left: Rc::clone(&left) });
     let mut elements = Elements { spec, take, left, read: 0, outcome: None };
     let mut json = serde_json::Deserializer::from_reader(bounded);
@@ -54,7 +54,7 @@ fn read(spec: &SourceSpec, file: BufReader<File>, take: &mut dyn FnMut(Record) -
         (Some(outcome), _) => outcome,
         (None, Ok(())) => Ok(()),
         (None, Err(error)) => Err(match error.io_error_kind() {
-            Some(io::ErrorKind::FileTooLarge) => too_long(&place, format!("more than {MOST_ELEMENT}")),
+            Some(io::ErrorKind::FileTooLarge) => too_long(&place, format!("more than {MAX_ELEMENT}")),
             Some(_) => SourceError::io(&spec.path, error.into()),
             None => place.refuse(error.to_string(), "a JSON array of objects"),
         }),
@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for &mut Elements<'_> {
                 }
             }
             self.read += 1;
-            self.left.set(MOST_ELEMENT);
+            self.left.set(MAX_ELEMENT);
         }
         Ok(())
     }

@@ -12,10 +12,10 @@ use crate::source::Source;
 use crate::spec::SourceSpec;
 
 /// Maximum bytes of a line: room for a value and a key of maximum length, escaped.
-const MOST_LINE: usize = 4 * MAX_RECORD_BYTES;
+const MAX_LINE: usize = 4 * MAX_RECORD_BYTES;
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
-    let mut lines = TextLines::open(&spec.path, MOST_LINE).map_err(|source| SourceError::io(&spec.path, source))?;
+    let mut lines = TextLines::open(&spec.path, MAX_LINE).map_err(|source| SourceError::io(&spec.path, source))?;
     let spec = spec.clone();
     let records = std::iter::from_fn(move || next(&spec, &mut lines).transpose());
     Ok(Source::new(Box::new(records), None))

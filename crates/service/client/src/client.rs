@@ -17,7 +17,7 @@ use crate::state::StateDir;
 use crate::transport::{self, Cancel, KeyId, Transport};
 
 /// Bytes of answers that one call keeps in memory, at most.
-const MOST_KEPT_BYTES: u64 = 2 << 30;
+const MAX_KEPT_BYTES: u64 = 2 << 30;
 
 /// A client of one application of one service, whose keys are made and uploaded.
 pub struct ServiceClient<H: ClientHalf> {
@@ -219,7 +219,7 @@ impl<H: ClientHalf> ServiceClient<H> {
         let batch = self.half.batch().max(1);
         let each = (self.half.answer_bytes(batch) as u64).max(1);
         let found = each.saturating_mul(questions.div_ceil(batch) as u64);
-        let needed = MOST_KEPT_BYTES;
+        let needed = MAX_KEPT_BYTES;
         if found <= needed {
             return Ok(());
         }

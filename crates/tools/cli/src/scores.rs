@@ -50,7 +50,7 @@ pub struct LabelOptions {
 }
 
 /// Probability below which a label counts as decided by noise.
-const LEAST_CERTAINTY: f64 = 0.95;
+const MIN_CERTAINTY: f64 = 0.95;
 
 /// Options of commands whose answers can be shared.
 #[derive(clap::Args)]
@@ -84,7 +84,7 @@ impl ShareOptions {
 
     /// Whether a label is not printed, because noise may have decided it.
     pub fn withholds(&self, certainty: Option<f64>) -> bool {
-        !self.uncertain && certainty.is_some_and(|certainty| certainty < LEAST_CERTAINTY)
+        !self.uncertain && certainty.is_some_and(|certainty| certainty < MIN_CERTAINTY)
     }
 
     /// The error of a command that has printed some answers without their labels. Whether it comes depends on the
@@ -95,7 +95,7 @@ impl ShareOptions {
         anyhow::ensure!(
             withheld == 0,
             "found labels that noise of {} bits may have decided, {withheld} of {count}, and printed '?' for them; \
-             needed a probability of at least {LEAST_CERTAINTY} that each is right. Do not ask a service again because \
+             needed a probability of at least {MIN_CERTAINTY} that each is right. Do not ask a service again because \
              of this; later share with fewer bits, or allow such labels with --uncertain",
             self.share.unwrap_or(0)
         );

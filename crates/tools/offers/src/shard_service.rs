@@ -22,7 +22,7 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Number of bundles whose ids are kept. Sending a bundle again that the shard has costs a short message.
-const MOST_IDS: usize = 1 << 14;
+const MAX_IDS: usize = 1 << 14;
 
 /// The named application, or the only one of a service.
 fn choose_application(transport: &Transport, asked: Option<&str>) -> anyhow::Result<String> {
@@ -115,7 +115,7 @@ impl ShardService {
     /// Where the id of a client's keys is. Requests of other clients do not wait while it is held.
     fn sent(&self, keys: &ForwardedKeys) -> SentKeys {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids.len() >= MOST_IDS && !ids.contains_key(&keys.id()) {
+        if ids.len() >= MAX_IDS && !ids.contains_key(&keys.id()) {
             ids.clear();
         }
         Arc::clone(ids.entry(keys.id()).or_default())

@@ -54,7 +54,7 @@ fn error(found: &Logits, text: &[u32]) -> f32 {
 }
 
 /// What the logits of the small ring differ by, at most.
-const MOST_ERROR: f32 = 1.0;
+const MAX_ERROR: f32 = 1.0;
 
 fn message<T>(result: Result<T, ChatError>) -> String {
     let error = result.err().unwrap();
@@ -117,11 +117,11 @@ fn a_chunk_is_replaced_and_others_are_refused() {
     // Other tokens, which the next pass replaces.
     logits(&mut party, 0, second).unwrap();
     let with = |more: &[u32]| [public.as_slice(), more].concat();
-    assert!(error(&logits(&mut party, 0, first).unwrap(), &with(first)) < MOST_ERROR);
+    assert!(error(&logits(&mut party, 0, first).unwrap(), &with(first)) < MAX_ERROR);
     let error_text = message(logits(&mut party, 2, second));
     assert!(error_text.contains("found chunk 2, needed chunk 0 again, or 1"), "{error_text}");
     logits(&mut party, 1, first).unwrap();
-    assert!(error(&logits(&mut party, 1, second).unwrap(), &with(&text[..2 * CHUNK])) < MOST_ERROR);
+    assert!(error(&logits(&mut party, 1, second).unwrap(), &with(&text[..2 * CHUNK])) < MAX_ERROR);
     assert!(message(logits(&mut party, 0, first)).contains("chunk 1 again, or 2"));
     // A session that begins once more has no chunks, and one that has ended is gone.
     party.ask(&begin(public)).unwrap();
@@ -161,7 +161,7 @@ fn a_cancelled_pass_leaves_the_session_as_it_was() {
     assert!(progress.newest().is_some_and(|(done, total)| done < total && total == layers + 1));
     // The first chunk can still be replaced: the second one has left no trace.
     let text = [public.as_slice(), first].concat();
-    assert!(error(&logits(&mut party, 0, first).unwrap(), &text) < MOST_ERROR);
+    assert!(error(&logits(&mut party, 0, first).unwrap(), &text) < MAX_ERROR);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn keys_that_one_application_has_loaded_serve_another_one() {
     let (public, private) = &setting().stories[2];
     party.ask(&begin(public)).unwrap();
     let found = logits(&mut party, 0, &private[..CHUNK]).unwrap();
-    assert!(error(&found, &[public, &private[..CHUNK]].concat()) < MOST_ERROR);
+    assert!(error(&found, &[public, &private[..CHUNK]].concat()) < MAX_ERROR);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use unspoken_ring::SecretRng;
 const ANSWERS: usize = 100;
 
 /// Standard deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
-const MOST_DEVIATIONS: f64 = 4.0;
+const MAX_DEVIATIONS: f64 = 4.0;
 
 struct Cells(Database, Tables);
 
@@ -103,8 +103,8 @@ fn rank_deviations([first, second]: &[Vec<f64>; 2]) -> f64 {
 fn rank_sums_tell_distributions_apart() {
     let mut rng = SecretRng::insecure_from_seed(1);
     let mut sample = |shift: f64| (0..ANSWERS).map(|_| f64::from(rng.gaussian(1)[0]) + shift).collect::<Vec<_>>();
-    assert!(rank_deviations(&[sample(0.0), sample(0.5)]).abs() < MOST_DEVIATIONS);
-    assert!(rank_deviations(&[sample(0.0), sample(3.0)]).abs() > MOST_DEVIATIONS);
+    assert!(rank_deviations(&[sample(0.0), sample(0.5)]).abs() < MAX_DEVIATIONS);
+    assert!(rank_deviations(&[sample(0.0), sample(3.0)]).abs() > MAX_DEVIATIONS);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn answers_to_the_first_and_the_last_index_take_as_long() {
     let layout = Layout::Index { records: 1000, length: unspoken_pir::Length::Fixed(256) };
     let seconds = timed(layout, vec![0x5A; 256_000], [0, 999].map(Question::Index));
     let found = rank_deviations(&seconds);
-    assert!(found.abs() < MOST_DEVIATIONS, "{found}");
+    assert!(found.abs() < MAX_DEVIATIONS, "{found}");
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn answers_for_a_key_and_for_no_key_take_as_long() {
     cells[at..at + 256].copy_from_slice(&bucket.to_bytes(256).unwrap());
     let seconds = timed(layout, cells, [b"here".to_vec(), b"gone".to_vec()].map(Question::Key));
     let found = rank_deviations(&seconds);
-    assert!(found.abs() < MOST_DEVIATIONS, "{found}");
+    assert!(found.abs() < MAX_DEVIATIONS, "{found}");
 }

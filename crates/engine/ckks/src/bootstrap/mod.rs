@@ -82,7 +82,7 @@ impl PartLayout {
 }
 
 /// Fewest slots of a bootstrap: each of its maps has two factors or more.
-const LEAST_SLOTS: usize = 4;
+const MIN_SLOTS: usize = 4;
 
 /// Plan of a bootstrap: its keys, levels, memory and errors, before any key is made or memory allocated.
 ///
@@ -239,8 +239,8 @@ impl Bootstrap {
             let reason = "made for the bootstrap of subring queries alone; take another preset with 'boot' in its name";
             return Err(CkksError::Parameters { name: parameters.name().into(), reason: reason.into() });
         }
-        if !slots.is_power_of_two() || !(LEAST_SLOTS..=parameters.slots()).contains(&slots) {
-            let needed = format!("a power of two from {LEAST_SLOTS} to the {} slots", parameters.slots());
+        if !slots.is_power_of_two() || !(MIN_SLOTS..=parameters.slots()).contains(&slots) {
+            let needed = format!("a power of two from {MIN_SLOTS} to the {} slots", parameters.slots());
             return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
         }
         let layout = PartLayout::new(parameters, slots, values);

@@ -29,7 +29,7 @@ use crate::parameters::{BootstrapLiteral, CkksParameters};
 use crate::simulator::{Simulated, Simulator};
 
 /// Fewest elements of a query: the map from coefficients to slots has two factors or more.
-const LEAST_ELEMENTS: usize = 4;
+const MIN_ELEMENTS: usize = 4;
 
 /// Baby steps of each factor of the map: one key for the second, and one for all giant steps. At a degree of 2^16 and
 /// 4096 elements four of them would take two thirds as much memory again, and three quarters of the time.
@@ -61,8 +61,8 @@ impl SubringBootstrap {
     pub fn new(parameters: &CkksParameters, count: usize) -> Result<Self, CkksError> {
         let literal = literal_of(parameters)?;
         let most = SubringQueryParameters::most(parameters.rlwe())?;
-        if count < LEAST_ELEMENTS {
-            let needed = format!("a power of two from {LEAST_ELEMENTS} to {most}");
+        if count < MIN_ELEMENTS {
+            let needed = format!("a power of two from {MIN_ELEMENTS} to {most}");
             return Err(CkksError::Shape { operation: "plan a bootstrap of a query", found: count, needed });
         }
         let queries = SubringQueryParameters::new(parameters.rlwe(), count)?;
@@ -70,7 +70,7 @@ impl SubringBootstrap {
         let reduced = parameters.circuit_level() + literal.eval_mod_levels;
         let modulus = f64::from(parameters.ring().chain()[0]);
         let factor = (parameters.level_modulus(reduced) / modulus).round().max(1.0);
-        if factor > SubringQuery::MOST_FACTOR as f64 {
+        if factor > SubringQuery::MAX_FACTOR as f64 {
             let found = format!("a level of 2^{:.1}", parameters.level_modulus(reduced).log2());
             let needed = format!("at most 2^30 times the lowest prime, 2^{:.1}", modulus.log2());
             return Err(CkksError::Rlwe(RlweError::Decode { what: "a bootstrap of queries", found, needed }));

@@ -1,6 +1,6 @@
 //! Signed digits, and maps of coefficients.
 
-use super::{Address, Basis, MOST_KEYS, Ring, Shoup};
+use super::{Address, Basis, MAX_KEYS, Ring, Shoup};
 
 /// Arguments of [`SIGNED_DIGITS`](super::SIGNED_DIGITS).
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub struct RotationArgs {
     /// Number of terms.
     pub terms: u32,
     /// The terms.
-    pub term: [RotationTerm; MOST_KEYS],
+    pub term: [RotationTerm; MAX_KEYS],
 }
 
 /// Arguments of [`COEFFICIENT_MAP`](super::COEFFICIENT_MAP).

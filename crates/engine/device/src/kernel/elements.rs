@@ -1,6 +1,6 @@
 //! Kernels that compute each residue from others at its position, or from images.
 
-use super::{Address, Basis, Limbs, MOST_PRIMES, MOST_TERMS, Ring, Shoup};
+use super::{Address, Basis, Limbs, MAX_PRIMES, MAX_TERMS, Ring, Shoup};
 
 /// Arguments of kernels that compute each residue from those at the same position.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct FactorArgs {
     /// The other arguments.
     pub of: ElementArgs,
     /// The factor of each limb, or the word as its value.
-    pub factor: [Shoup; MOST_PRIMES],
+    pub factor: [Shoup; MAX_PRIMES],
 }
 
 /// Arguments of [`TENSOR`](super::TENSOR).
@@ -73,7 +73,7 @@ pub struct SumsArgs {
     /// Number of terms.
     pub terms: u32,
     /// The terms.
-    pub term: [Term; MOST_TERMS],
+    pub term: [Term; MAX_TERMS],
 }
 
 /// Arguments of [`AUTOMORPHISMS`](super::AUTOMORPHISMS).
@@ -91,5 +91,5 @@ pub struct AutomorphismArgs {
     /// Number of automorphisms.
     pub terms: u32,
     /// Their Galois elements.
-    pub galois: [u32; MOST_TERMS],
+    pub galois: [u32; MAX_TERMS],
 }

@@ -2,7 +2,7 @@
 
 use bytemuck::NoUninit;
 
-use super::{Address, MOST_SOURCES};
+use super::{Address, MAX_SOURCES};
 
 /// A constant factor with its quotient.
 #[derive(Clone, Copy, Debug, Default, NoUninit)]
@@ -87,7 +87,7 @@ pub struct Many {
     /// How many limbs are listed; 0 for all.
     pub listed: u32,
     /// The list.
-    pub list: [u32; MOST_SOURCES],
+    pub list: [u32; MAX_SOURCES],
 }
 
 /// A polynomial over a basis.

@@ -2,7 +2,7 @@
 
 use bytemuck::NoUninit;
 
-use super::{Address, Basis, Limbs, MOST_KEYS, Ring, Shoup};
+use super::{Address, Basis, Limbs, MAX_KEYS, Ring, Shoup};
 
 /// The primes of a digit, in a list of limbs.
 #[derive(Clone, Copy, Debug, Default, NoUninit)]
@@ -121,5 +121,5 @@ pub struct KeyArgs {
     /// Number of keys.
     pub terms: u32,
     /// The keys.
-    pub term: [KeyTerm; MOST_KEYS],
+    pub term: [KeyTerm; MAX_KEYS],
 }

@@ -3,7 +3,7 @@
 use unspoken_device::kernel::{
     self, BatchArgs, BatchItem, BatchOperation, ChoiceArgs, ChoiceItem, GatherArgs, GatherItem, RowArgs, ScatterArgs,
 };
-use unspoken_device::{Address, Buffer, MOST_BLOCKS};
+use unspoken_device::{Address, Buffer, MAX_BLOCKS};
 
 use super::DeviceRing;
 use super::transform::several;
@@ -14,7 +14,7 @@ use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
 /// Most items of a launch, which bounds the memory of its digits, too.
-const MOST_ITEMS: usize = 1 << 10;
+const MAX_ITEMS: usize = 1 << 10;
 
 impl DeviceRing {
     /// The address of a polynomial, or none.
@@ -79,7 +79,7 @@ impl DeviceRing {
         let (gadget, mut products) = (first.key.gadget(), Vec::with_capacity(terms.len()));
         // The limbs of the digits of all terms are one dimension of the blocks of a transform.
         let limbs = gadget.chain() * first.key.components() * gadget.levels();
-        for some in terms.chunks((MOST_BLOCKS / limbs).clamp(1, MOST_ITEMS)) {
+        for some in terms.chunks((MAX_BLOCKS / limbs).clamp(1, MAX_ITEMS)) {
             products.extend(self.some_digit_products(ring, some)?);
         }
         Ok(products)
@@ -180,7 +180,7 @@ impl DeviceRing {
         items: &[BatchItem],
     ) -> Result<(), RingError> {
         let factor = self.address(factor)?;
-        for items in items.chunks(MOST_ITEMS) {
+        for items in items.chunks(MAX_ITEMS) {
             let list = self.device.upload(items)?;
             let (ring_args, basis_args) = (self.ring, self.basis(basis));
             let arguments = BatchArgs { ring: ring_args, basis: basis_args, items: list.address(), factor, operation };

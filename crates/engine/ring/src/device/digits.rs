@@ -100,7 +100,7 @@ impl DeviceRing {
         let basis = Basis::chain(key.gadget().chain());
         let blank = || self.blank(ring, basis, Domain::Evaluation);
         let out = [blank()?, blank()?];
-        let mut term = [KeyTerm::default(); kernel::MOST_KEYS];
+        let mut term = [KeyTerm::default(); kernel::MAX_KEYS];
         let (key, rows) = (key.words.on(&self.device)?.address(), digits.rows as u32);
         term[0] = KeyTerm { key, basis: self.basis(basis), digits: rows, galois: 1 };
         let arguments = KeyArgs {
@@ -133,8 +133,8 @@ impl DeviceRing {
                 self.caches.powers.get_or_init(|| made)
             }
         };
-        for some in terms.chunks(kernel::MOST_KEYS) {
-            let mut term = [RotationTerm::default(); kernel::MOST_KEYS];
+        for some in terms.chunks(kernel::MAX_KEYS) {
+            let mut term = [RotationTerm::default(); kernel::MAX_KEYS];
             for (place, &(exponent, key)) in term.iter_mut().zip(some) {
                 *place = RotationTerm { key: key.words.on(&self.device)?.address(), exponent };
             }

@@ -1,6 +1,6 @@
 //! Operations on residues at the same position.
 
-use unspoken_device::kernel::{self, ElementArgs, FactorArgs, Kernel, Limbs, MOST_PRIMES, RUN, Shoup};
+use unspoken_device::kernel::{self, ElementArgs, FactorArgs, Kernel, Limbs, MAX_PRIMES, RUN, Shoup};
 
 use super::DeviceRing;
 use crate::error::RingError;
@@ -86,7 +86,7 @@ impl DeviceRing {
         basis: Basis,
         factor_of: impl Fn(usize) -> modular::Shoup,
     ) -> Done {
-        let mut factor = [Shoup::default(); MOST_PRIMES];
+        let mut factor = [Shoup::default(); MAX_PRIMES];
         let primes = ring.prime_indices(basis);
         let limbs = primes.len();
         for (place, prime) in factor.iter_mut().zip(primes) {
@@ -169,9 +169,9 @@ impl DeviceRing {
     /// The sum of images of a polynomial in the evaluation domain, of at least one.
     pub(crate) fn automorphisms(&self, ring: &Ring, poly: &Poly, galois: &[u64]) -> Made {
         let mut sum: Option<Poly> = None;
-        for some in galois.chunks(kernel::MOST_TERMS) {
+        for some in galois.chunks(kernel::MAX_TERMS) {
             let out = self.blank(ring, poly.basis, Domain::Evaluation)?;
-            let mut elements = [0; kernel::MOST_TERMS];
+            let mut elements = [0; kernel::MAX_TERMS];
             elements.iter_mut().zip(some).for_each(|(place, &galois)| *place = galois as u32);
             let arguments = kernel::AutomorphismArgs {
                 ring: self.ring,
@@ -204,9 +204,9 @@ impl DeviceRing {
         let out = [blank()?, blank()?];
         let places = [self.limbs(&out[0])?.words, self.limbs(&out[1])?.words];
         // An empty row gives zeros.
-        let chunks = row.chunks(kernel::MOST_TERMS).chain(row.is_empty().then_some(row)).enumerate();
+        let chunks = row.chunks(kernel::MAX_TERMS).chain(row.is_empty().then_some(row)).enumerate();
         for (number, some) in chunks {
-            let mut term = [kernel::Term::default(); kernel::MOST_TERMS];
+            let mut term = [kernel::Term::default(); kernel::MAX_TERMS];
             for (place, (input, factor)) in term.iter_mut().zip(some) {
                 let [first, second] = inputs[*input];
                 *place = kernel::Term {

@@ -112,7 +112,7 @@ impl Ring {
     /// [`RingError::OnDevice`] if it has more primes than fit, or if the device has too little memory or failed.
     pub fn on_device(&self, device: &Device) -> Result<Ring, RingError> {
         let primes = self.chain().len() + self.terminal().len() + self.special().len();
-        if primes > kernel::MOST_PRIMES {
+        if primes > kernel::MAX_PRIMES {
             return Err(RingError::OnDevice { what: "primes", found: primes, needed: "at most 128" });
         }
         let [constants, forward, inverse] = tables::of_ring(self, device)?;

@@ -133,8 +133,8 @@ impl DeviceRing {
         let blank = || self.blank(ring, basis, Domain::Evaluation);
         let out = [blank()?, blank()?];
         let places = [self.limbs(&out[0])?.words, self.limbs(&out[1])?.words];
-        for (number, some) in terms.chunks(kernel::MOST_KEYS).enumerate() {
-            let mut term = [KeyTerm::default(); kernel::MOST_KEYS];
+        for (number, some) in terms.chunks(kernel::MAX_KEYS).enumerate() {
+            let mut term = [KeyTerm::default(); kernel::MAX_KEYS];
             for (place, &(key, galois)) in term.iter_mut().zip(some) {
                 let (words, key_basis, key_digits) = key.interleaved();
                 *place = KeyTerm {

@@ -77,7 +77,7 @@ impl Conversion {
         targets: &[Vec<Option<&ConversionTarget>>],
     ) -> Result<Self, RingError> {
         let most = digits.iter().map(Vec::len).max().unwrap_or(0);
-        if most > kernel::MOST_SOURCES {
+        if most > kernel::MAX_SOURCES {
             return Err(RingError::OnDevice { what: "primes of a digit", found: most, needed: "at most 32" });
         }
         let mut first = 0;

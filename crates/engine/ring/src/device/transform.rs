@@ -11,7 +11,7 @@ use crate::ring::Ring;
 
 /// All limbs of a polynomial over a basis.
 pub(super) fn all(basis: kernel::Basis) -> Many {
-    Many { basis, per_prime: 1, skip: 0, listed: 0, list: [0; kernel::MOST_SOURCES] }
+    Many { basis, per_prime: 1, skip: 0, listed: 0, list: [0; kernel::MAX_SOURCES] }
 }
 
 /// `per_prime` limbs for each prime of a basis.
@@ -26,7 +26,7 @@ pub(super) fn raised(basis: kernel::Basis, digits: usize) -> Many {
 
 /// Some limbs of a polynomial over a basis; their results are one after the other.
 pub(super) fn some(basis: kernel::Basis, limbs: &[usize]) -> Many {
-    let mut list = [0; kernel::MOST_SOURCES];
+    let mut list = [0; kernel::MAX_SOURCES];
     list.iter_mut().zip(limbs).for_each(|(place, &limb)| *place = limb as u32);
     Many { listed: limbs.len() as u32, list, ..all(basis) }
 }

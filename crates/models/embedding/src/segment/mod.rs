@@ -12,7 +12,7 @@ use spellings::Spellings;
 pub const SEGMENTATION_VERSION: u32 = 2;
 
 /// Units of which one token can consist, such as the six of `U.S.A.`.
-const MOST_JOINED: usize = 8;
+const MAX_JOINED: usize = 8;
 
 /// Splits texts into the tokens of a list.
 ///
@@ -87,7 +87,7 @@ impl<'a> Segmenter<'a> {
 
     /// The token that most units at the start of a text form together, at least two, with their number and bytes.
     fn joined(&self, text: &str, units: &[&str], begins: bool) -> Option<(usize, usize, usize)> {
-        (2..=units.len().min(MOST_JOINED)).rev().find_map(|count| {
+        (2..=units.len().min(MAX_JOINED)).rev().find_map(|count| {
             let length = units[..count].iter().map(|unit| unit.len()).sum();
             let id = self.whole(&text[..length], begins)?;
             (!self.pieces.is_sign(&self.tokens.as_slice()[id])).then_some((id, count, length))

@@ -90,7 +90,7 @@ impl ClassWeights {
             }
             ClassWeights::Given(weights) => {
                 if let Some((label, weight)) = weights.iter().find(|(label, weight)| {
-                    labels.binary_search(label).is_err() || !(**weight > 0.0 && **weight <= MOST_WEIGHT)
+                    labels.binary_search(label).is_err() || !(**weight > 0.0 && **weight <= MAX_WEIGHT)
                 }) {
                     return Err(TrainError::Weights { label: label.clone(), weight: *weight });
                 }
@@ -101,7 +101,7 @@ impl ClassWeights {
 }
 
 /// Largest weight of a class.
-const MOST_WEIGHT: f32 = 1e4;
+const MAX_WEIGHT: f32 = 1e4;
 
 impl Default for TrainOptions {
     fn default() -> Self {

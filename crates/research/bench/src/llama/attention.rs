@@ -36,7 +36,7 @@ const KEPT: &str = "linear transformations by diagonals, encoded before";
 const TOLERANCE: f64 = 1e-2;
 
 /// Largest number of rotation keys of a product of two matrices.
-const MOST_KEYS: usize = 200;
+const MAX_KEYS: usize = 200;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
@@ -335,7 +335,7 @@ impl Setting {
         let planned = |build: &dyn Fn(&mut Graph) -> Result<(), BenchError>| -> Result<_, BenchError> {
             let mut graph = Graph::new();
             build(&mut graph)?;
-            let (budget, out) = (Budget { most_keys: Some(MOST_KEYS), ..Budget::default() }, self.output_level());
+            let (budget, out) = (Budget { most_keys: Some(MAX_KEYS), ..Budget::default() }, self.output_level());
             let first = plan(&self.encoder, &graph, tiles, out + 4, budget)?;
             match first.output_level() - out {
                 0 => Ok(first),

@@ -21,7 +21,7 @@ const MARGIN: f64 = 1.3;
 const WIDENING: f64 = 1.5;
 
 /// Rounds of softmax that are tried.
-const MOST_ROUNDS: u8 = 4;
+const MAX_ROUNDS: u8 = 4;
 
 /// Texts over which ranges are measured.
 const TEXTS: usize = 2;
@@ -137,7 +137,7 @@ fn fit(model: &Model, texts: &[Sample], chunk: usize) -> Result<(Circuit, Design
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok((circuit, design)),
             Err(CircuitError::Untamed { place, .. })
-                if rounds < MOST_ROUNDS && matches!(place.quantity, Quantity::SoftmaxFactor(0)) =>
+                if rounds < MAX_ROUNDS && matches!(place.quantity, Quantity::SoftmaxFactor(0)) =>
             {
                 rounds += 1;
             }

@@ -25,7 +25,7 @@ const SPARE: f64 = 1.1;
 const BITS: f64 = 14.0;
 
 /// Rounds of softmax that are tried.
-const MOST_ROUNDS: u8 = 4;
+const MAX_ROUNDS: u8 = 4;
 
 const NAMES: [&str; 8] = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna", "Max", "Sue"];
 const ANIMALS: [&str; 6] = ["dog", "cat", "bird", "fish", "bear", "frog"];
@@ -111,7 +111,7 @@ fn fit(
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok((circuit, design)),
             Err(CircuitError::Untamed { place, .. })
-                if rounds < MOST_ROUNDS && matches!(place.quantity, Quantity::SoftmaxFactor(0)) =>
+                if rounds < MAX_ROUNDS && matches!(place.quantity, Quantity::SoftmaxFactor(0)) =>
             {
                 rounds += 1;
             }

@@ -44,7 +44,7 @@ const RECORD: usize = 256;
 const SPARE_BYTES: u64 = 1 << 30;
 
 /// The largest table beside which the programs of others run: they prepare for minutes.
-const MOST_BESIDE_BYTES: u64 = 1 << 30;
+const MAX_BESIDE_BYTES: u64 = 1 << 30;
 
 /// One pass: its times.
 struct Pass {
@@ -126,7 +126,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
 
 /// Measures the programs of others, before our table takes the memory.
 fn peers(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<Vec<(&'static str, SilentReport)>, BenchError> {
-    if harness.options.quick || size.bytes > MOST_BESIDE_BYTES {
+    if harness.options.quick || size.bytes > MAX_BESIDE_BYTES {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! Sealed records: the oblivious pseudorandom function for several names in a request; sealing and opening a record.
 
-use unspoken_sealed::{Blinded, MOST_ELEMENTS, Name, OVERHEAD_BYTES, SealedError, ServiceKey};
+use unspoken_sealed::{Blinded, MAX_ELEMENTS, Name, OVERHEAD_BYTES, SealedError, ServiceKey};
 
 use crate::clock::{TimedOperation, alternate, median};
 use crate::error::BenchError;
@@ -18,7 +18,7 @@ const OPEN: Metric = Metric::less("open_time", "s");
 const ADDED: Metric = Metric::less("sealed_record_bytes_added", "bytes");
 
 /// Names in a request.
-const NAMES: [usize; 3] = [1, 16, MOST_ELEMENTS];
+const NAMES: [usize; 3] = [1, 16, MAX_ELEMENTS];
 
 /// Bytes of a record.
 const RECORD: usize = 256;

@@ -27,7 +27,7 @@ const RECORD: usize = 256;
 const SPARE_BYTES: u64 = 1 << 30;
 
 /// Tables up to this size are measured as a whole too.
-const MOST_WHOLE_BYTES: u64 = 256 << 20;
+const MAX_WHOLE_BYTES: u64 = 256 << 20;
 
 /// Answers of each table to the query; the first one also brings the table into the caches, and is not counted.
 const ANSWERS: usize = 4;
@@ -52,7 +52,7 @@ pub(super) fn run(harness: &mut Harness<'_>, cut: Cut, pir: &PirParameters) -> R
     let case = format!("{}, {shards} shards", size.name);
     let shape = DenseShape::new(pir, size.bytes / RECORD as u64, RECORD)?;
     let split = DenseSplit::new(pir, shape, shards)?;
-    let whole = (size.bytes <= MOST_WHOLE_BYTES).then(|| DensePart::whole(shape));
+    let whole = (size.bytes <= MAX_WHOLE_BYTES).then(|| DensePart::whole(shape));
     let largest = whole.clone().map_or_else(|| split.part(pir, 0), Ok)?;
     let needed = DenseTable::needed_bytes(pir, &largest) + SPARE_BYTES;
     if available_memory_bytes().is_some_and(|free| free < needed) {

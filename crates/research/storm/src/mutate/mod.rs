@@ -25,7 +25,7 @@ const CHECK: u64 = 250;
 /// Longest time to wait for a response.
 const WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a request that are sent, at most: key bundles are long.
-const MOST_BYTES: usize = 600 << 10;
+const MAX_BYTES: usize = 600 << 10;
 /// Statuses above 499 that say that the service has no room or time at present.
 const OVERLOAD: [u16; 3] = [503, 504, 507];
 
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut statuses = BTreeMap::<String, u64>::new();
     while rounds.next() {
         let request = mutated(&requests, &mut random);
-        let status = exchange(service.address, &request[..request.len().min(MOST_BYTES)]);
+        let status = exchange(service.address, &request[..request.len().min(MAX_BYTES)]);
         sent += 1;
         if let Some(status) = status.filter(|status| *status >= 500 && !OVERLOAD.contains(status)) {
             let head = String::from_utf8_lossy(&request[..request.len().min(200)]).into_owned();

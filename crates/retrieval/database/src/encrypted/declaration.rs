@@ -10,7 +10,7 @@ use crate::geometry::{HEADER_BYTES, fingerprint};
 const FORMAT: u32 = 1;
 
 /// Bytes of the journal, whose entries are held in memory. A commit that would exceed them writes the next generation.
-pub(super) const MOST_JOURNAL_BYTES: u64 = 16 << 20;
+pub(super) const MAX_JOURNAL_BYTES: u64 = 16 << 20;
 
 /// The shape of a database of encrypted entries, and the hash of the key with which its owner writes. It is not secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ impl Declaration {
     /// # Errors
     /// As [`Declaration::tables`].
     pub fn most_disk_bytes(&self) -> Result<u64, DatabaseError> {
-        Ok(self.disk_bytes()?.saturating_mul(3).saturating_add(MOST_JOURNAL_BYTES))
+        Ok(self.disk_bytes()?.saturating_mul(3).saturating_add(MAX_JOURNAL_BYTES))
     }
 
     /// The hash of the write key.

@@ -13,7 +13,7 @@ use unspoken_pir::{
 };
 use unspoken_ring::Device;
 
-use super::declaration::{Declaration, MOST_JOURNAL_BYTES, hash_of, store_bytes};
+use super::declaration::{Declaration, MAX_JOURNAL_BYTES, hash_of, store_bytes};
 use super::manifest::{self as encrypted, EncryptedManifest};
 use super::staging::{self, Staging};
 use crate::commits::Commits;
@@ -127,7 +127,7 @@ impl EncryptedStore {
     /// If another process has it open, there is no database, it was written by another version of this program, or a
     /// file is damaged: the error names the file and the bytes.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
-        Self::open_on(Disk::default(), dir.as_ref(), MOST_JOURNAL_BYTES)
+        Self::open_on(Disk::default(), dir.as_ref(), MAX_JOURNAL_BYTES)
     }
 
     pub(crate) fn open_on(disk: Disk, dir: &Path, most_journal_bytes: u64) -> Result<Self, DatabaseError> {
@@ -261,7 +261,7 @@ impl VersionedDatabase for EncryptedStore {
 
     /// The most that changed entries take, and a chunk that is stored.
     fn resident_bytes(&self) -> u64 {
-        2 * MOST_JOURNAL_BYTES
+        2 * MAX_JOURNAL_BYTES
     }
 }
 

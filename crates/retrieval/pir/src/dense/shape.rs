@@ -43,7 +43,7 @@ pub struct DenseShape {
 
 impl DenseShape {
     /// Bytes of the shortest cell.
-    pub const LEAST_CELL_BYTES: usize = 32;
+    pub const MIN_CELL_BYTES: usize = 32;
 
     /// The shape for a number of cells, with the masks that databases of earlier releases share.
     ///
@@ -51,8 +51,8 @@ impl DenseShape {
     /// If there are no cells or too many, or the bytes of a cell are not a power of two from 32 to the ring's degree.
     pub fn new(parameters: &PirParameters, cells: u64, cell_bytes: usize) -> Result<Self, PirError> {
         let degree = parameters.ring().degree();
-        if !cell_bytes.is_power_of_two() || !(Self::LEAST_CELL_BYTES..=degree).contains(&cell_bytes) {
-            let needed = format!("a power of two from {} to {degree}", Self::LEAST_CELL_BYTES);
+        if !cell_bytes.is_power_of_two() || !(Self::MIN_CELL_BYTES..=degree).contains(&cell_bytes) {
+            let needed = format!("a power of two from {} to {degree}", Self::MIN_CELL_BYTES);
             return Err(range("lay out a dense table: bytes of a cell", cell_bytes as u64, needed));
         }
         let places = (degree / cell_bytes) as u64;

@@ -10,7 +10,7 @@ use super::{LayoutError, Tag, is_zero};
 pub const BUCKET_OVERHEAD: usize = 2;
 
 /// Bytes of a bucket that holds one empty value.
-pub(super) const LEAST_BYTES: usize = BUCKET_OVERHEAD + Bucket::entry_bytes(0);
+pub(super) const MIN_BYTES: usize = BUCKET_OVERHEAD + Bucket::entry_bytes(0);
 
 /// The records of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

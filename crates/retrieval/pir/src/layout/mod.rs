@@ -80,7 +80,7 @@ impl Layout {
             Layout::Keys { buckets, bucket_bytes, candidates, .. } => {
                 limit("candidate buckets of a key", candidates.into(), 1, MAX_CANDIDATES.into())?;
                 limit("buckets", buckets, candidates.into(), most_cells)?;
-                limit("bytes of a bucket", bucket_bytes.into(), bucket::LEAST_BYTES as u64, most_bytes)?;
+                limit("bytes of a bucket", bucket_bytes.into(), bucket::MIN_BYTES as u64, most_bytes)?;
                 bucket_bytes.into()
             }
         };

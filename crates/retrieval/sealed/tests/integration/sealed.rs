@@ -1,7 +1,7 @@
 //! Sealed records: what opens them, what does not, and what is refused.
 
 use unspoken_sealed::{
-    Blinded, MOST_ELEMENTS, MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, RecordKey, SealedError, Sealing, ServiceKey,
+    Blinded, MAX_ELEMENTS, MAX_RECORD_BYTES, Name, OVERHEAD_BYTES, RecordKey, SealedError, Sealing, ServiceKey,
     request_bytes, response_bytes,
 };
 
@@ -15,7 +15,7 @@ fn service() -> ServiceKey {
 fn ask(service: &ServiceKey, names: &[Name<'_>]) -> Result<Vec<RecordKey>, SealedError> {
     let sealing = service.sealing();
     let blinded: Vec<Blinded> = names.iter().map(|&name| Blinded::new(sealing, name).unwrap()).collect();
-    let response = service.evaluate(&Blinded::request(&blinded), MOST_ELEMENTS)?;
+    let response = service.evaluate(&Blinded::request(&blinded), MAX_ELEMENTS)?;
     Blinded::finalize(sealing, &blinded, &response)
 }
 
@@ -193,7 +193,7 @@ fn descriptions_of_hostile_bytes_are_refused() {
     let public = service().sealing().public_key();
     for (key, record_bytes, part) in [
         (&public[..], 0, "bytes of padded records: found 0, needed 1 to"),
-        (&public, MOST_RECORD_BYTES + 1, "split longer records"),
+        (&public, MAX_RECORD_BYTES + 1, "split longer records"),
         (&[0; 32], 1, "public key of a sealed database: found"),
         (&[0xff; 32], 1, "public key of a sealed database: found"),
         (&public[1..], 1, "public key of a sealed database: found"),
@@ -202,7 +202,7 @@ fn descriptions_of_hostile_bytes_are_refused() {
         let error = message(Sealing::new([0; 16], key, record_bytes).unwrap_err());
         assert!(error.contains(part), "{error}");
     }
-    Sealing::new([0; 16], &public, MOST_RECORD_BYTES).unwrap();
+    Sealing::new([0; 16], &public, MAX_RECORD_BYTES).unwrap();
 }
 
 #[test]

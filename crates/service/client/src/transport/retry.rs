@@ -6,7 +6,7 @@ use super::{Cancel, Error, GiveUp, TransportConfig, Waiting};
 
 /// Times that patience begins anew because the service had held a query whose answer was lost, at most: a service that
 /// fails at the same place every time must not be asked for ever.
-const MOST_LOST_ANSWERS: u32 = 3;
+const MAX_LOST_ANSWERS: u32 = 3;
 
 /// Pauses between tries of one call.
 pub(super) struct Pauses<'a> {
@@ -30,7 +30,7 @@ impl<'a> Pauses<'a> {
     /// Notes that the service held a query until now, so that patience begins now, unless the configuration has a
     /// timeout. An answer that takes longer than patience could not be asked for again otherwise.
     pub(super) fn lost_answer(&mut self) {
-        if self.lost_answers < MOST_LOST_ANSWERS {
+        if self.lost_answers < MAX_LOST_ANSWERS {
             self.lost_answers += 1;
             (self.failing, self.next, self.tries) = (Some(Instant::now()), self.config.retry.first_pause, 0);
         }

@@ -17,11 +17,11 @@ const DISK_SHARE: u64 = 2;
 const TOKEN_SHARE: u64 = 4;
 
 /// Least bytes that a bundle counts, for its directory and its files.
-const LEAST_BYTES: u64 = 16 << 10;
+const MIN_BYTES: u64 = 16 << 10;
 
 /// Number of uploads without a byte that the clients of one token may have, or the clients of one address without a
 /// token. The oldest gives way to the next.
-const MOST_EMPTY_UPLOADS: usize = 64;
+const MAX_EMPTY_UPLOADS: usize = 64;
 
 /// Room that a bundle needs.
 #[derive(Clone, Copy)]
@@ -36,14 +36,14 @@ impl Need {
     /// The room that a new bundle needs. A bundle takes room as its bytes arrive: whoever declares many bundles
     /// displaces nothing.
     pub(super) fn declared(new: &Meta) -> Self {
-        Need { now: LEAST_BYTES, in_all: new.length.max(LEAST_BYTES) }
+        Need { now: MIN_BYTES, in_all: new.length.max(MIN_BYTES) }
     }
 
     /// The room that newly arrived bytes of an upload need.
     pub(super) fn arrived(entry: &Entry, bytes: u64) -> Self {
         let offset = entry.offset();
         let [held, then] = [offset, offset.saturating_add(bytes)].map(weight);
-        Need { now: then - held, in_all: entry.meta.length.max(LEAST_BYTES).saturating_sub(held) }
+        Need { now: then - held, in_all: entry.meta.length.max(MIN_BYTES).saturating_sub(held) }
     }
 }
 
@@ -193,7 +193,7 @@ impl Store {
 
     /// The oldest upload without a byte, if the holder of a new bundle has too many of them.
     fn surplus_upload(index: &Index, holder: &Holder) -> Option<Arc<Entry>> {
-        if index.held(holder).map_or(0, Held::empty_count) < MOST_EMPTY_UPLOADS {
+        if index.held(holder).map_or(0, Held::empty_count) < MAX_EMPTY_UPLOADS {
             return None;
         }
         let unused = index.empty_of(holder).filter(|entry| Arc::strong_count(entry) == 1);
@@ -234,5 +234,5 @@ fn room_within<'a, I: Iterator<Item = Idle<'a>>>(
 
 /// The bytes that a bundle takes on the disk when `arrived` bytes have arrived.
 pub(super) fn weight(arrived: u64) -> u64 {
-    arrived.max(LEAST_BYTES)
+    arrived.max(MIN_BYTES)
 }

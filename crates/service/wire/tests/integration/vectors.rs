@@ -20,7 +20,7 @@ use unspoken_wire::{
 };
 
 /// Longest answer of the streams, in bytes.
-const MOST_ANSWER_BYTES: usize = 64;
+const MAX_ANSWER_BYTES: usize = 64;
 
 const ABOUT: &str = "Control messages between client and service, in JSON and protobuf, and inputs to refuse.";
 
@@ -129,7 +129,7 @@ fn content_of_model(model: &PublishedModel) -> Value {
 
 /// Reads a stream, byte by byte, to its last frame.
 fn read_stream(stream: &[u8]) -> Result<(Value, Vec<u8>), String> {
-    let (mut reader, mut frames, mut written) = (AnswerReader::new(MOST_ANSWER_BYTES), Vec::new(), Vec::new());
+    let (mut reader, mut frames, mut written) = (AnswerReader::new(MAX_ANSWER_BYTES), Vec::new(), Vec::new());
     let mut ended = false;
     for byte in stream.chunks(1) {
         match reader.read(&mut &byte[..]).map_err(|error| error.to_string())? {
@@ -171,7 +171,7 @@ fn every_control_message_has_these_forms() {
     }
     let vectors: Vectors = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!((vectors.format.as_str(), vectors.version), ("unspoken-vectors/wire", 1));
-    assert_eq!(vectors.most_answer_bytes, MOST_ANSWER_BYTES);
+    assert_eq!(vectors.most_answer_bytes, MAX_ANSWER_BYTES);
     for Entry { message, json, content, protobuf, also } in &vectors.messages {
         let read = read_protobuf(message, &unhex(protobuf));
         let (found, written) = read.unwrap_or_else(|error| panic!("{message}, {protobuf}: {error}"));
@@ -209,7 +209,7 @@ fn vectors() -> Vectors {
         format: "unspoken-vectors/wire".into(),
         version: 1,
         about: ABOUT.into(),
-        most_answer_bytes: MOST_ANSWER_BYTES,
+        most_answer_bytes: MAX_ANSWER_BYTES,
         messages: messages(),
         refused: refused(),
         problem_codes: codes(),
@@ -391,7 +391,7 @@ fn refused() -> Vec<Refused> {
         protobuf("AnswerStream", progress_frame(3, 2), "more steps are done than there are"),
         protobuf("AnswerStream", [progress_frame(1, 2), b"\x22\x00".to_vec()].concat(), "no frame has this tag"),
         protobuf("AnswerStream", [answer_frame(b"a"), progress_frame(1, 2)].concat(), "a frame follows the last one"),
-        protobuf("AnswerStream", answer_frame(&[0; MOST_ANSWER_BYTES + 1]), "the answer is too long"),
+        protobuf("AnswerStream", answer_frame(&[0; MAX_ANSWER_BYTES + 1]), "the answer is too long"),
         protobuf("AnswerStream", answer_frame(b"answer")[..5].to_vec(), "the answer is cut off"),
         protobuf(
             "AnswerStream",

@@ -100,7 +100,7 @@ pub fn compare(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
 const SEARCHED_RING: &str = "n16_boot_depth14_scale40";
 
 /// Most candidates of a search for each scale: some minutes for all.
-const MOST_CANDIDATES: usize = 40;
+const MAX_CANDIDATES: usize = 40;
 
 /// Searches for the shapes of parameter sets whose bootstrap of `slots` slots gives `bits` bits.
 pub fn search(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
@@ -108,7 +108,7 @@ pub fn search(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
     let parameters = Preset::find(SEARCHED_RING)?.build()?;
     let slots = slots.unwrap_or(parameters.slots());
     let model = one_thread(&parameters)?;
-    let search = BootstrapSearch { bits, slots, most_candidates: MOST_CANDIDATES };
+    let search = BootstrapSearch { bits, slots, most_candidates: MAX_CANDIDATES };
     let found = search.run(&model, progress::note)?;
     anyhow::ensure!(!found.is_empty(), "no shape that was tried gives {bits} bits; ask for fewer");
     println!("scale   bits  worst  products  seconds  keys MB  matrices MB  shape");

@@ -11,7 +11,7 @@ use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
 use super::host::{KeysElsewhere, asked, put_keys};
 
 /// Bundles of keys that a router keeps elsewhere; when there are more, they are put there again.
-const MOST_KEYS: usize = 1 << 10;
+const MAX_KEYS: usize = 1 << 10;
 
 /// A shard of a database that is served elsewhere.
 pub(super) struct ShardElsewhere {
@@ -40,7 +40,7 @@ impl ShardElsewhere {
 
     fn place(&self, keys: &ForwardedKeys) -> PutKeys {
         let mut known = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_KEYS && !known.contains_key(&keys.id()) {
+        if known.len() >= MAX_KEYS && !known.contains_key(&keys.id()) {
             known.clear();
         }
         Arc::clone(known.entry(keys.id()).or_default())

@@ -91,7 +91,7 @@ impl<'a> Search<'a> {
         let mut unchanged = 0;
         // Every change lowers the error, so this ends; the limit is for rounding errors, which could make two entries
         // alternate.
-        for step in 0..subtables * MOST_SWEEPS {
+        for step in 0..subtables * MAX_SWEEPS {
             let t = step % subtables;
             sums.copy_from_slice(&single[t * columns..][..columns]);
             for (s, &other) in code.iter().enumerate().filter(|&(s, _)| s != t) {
@@ -128,4 +128,4 @@ impl<'a> Search<'a> {
 }
 
 /// Maximum number of sweeps over all entries in one descent.
-const MOST_SWEEPS: usize = 8;
+const MAX_SWEEPS: usize = 8;

@@ -6,7 +6,7 @@ use crate::error::CompressError;
 use crate::shape::Shape;
 
 /// Maximum number of columns of all subtables together: the weights of the network and their gradients need 1 GB then.
-const MOST_COLUMNS: usize = 1 << 13;
+const MAX_COLUMNS: usize = 1 << 13;
 
 /// Options of compression by an encoder network. Batch and temperature come from Shu and Nakayama; rate and epochs suit
 /// some ten thousand rows.
@@ -43,7 +43,7 @@ impl GumbelOptions {
     pub(super) fn shape(&self, width: usize) -> Result<Shape, CompressError> {
         let shape = check_shape(Shape { subtables: self.subtables, columns: self.columns, width })?;
         let all = shape.all_columns();
-        option("columns of all subtables", all, all <= MOST_COLUMNS, "at most 8192 for this method")?;
+        option("columns of all subtables", all, all <= MAX_COLUMNS, "at most 8192 for this method")?;
         option("epochs", self.epochs, (1..=10000).contains(&self.epochs), "1 to 10000")?;
         option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
         option("rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "above 0, at most 1")?;

@@ -6,9 +6,9 @@ use crate::dataset::Dataset;
 use crate::error::DataError;
 
 /// Maximum bytes of one record: far above a mail or a review.
-pub(super) const MOST_RECORD_BYTES: usize = 16 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 /// Maximum bytes of all records; the largest public set that is read has 150 MB.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 /// Bytes that a record needs beside its text and label.
 const OVERHEAD: usize = 2 * size_of::<String>() + 32;
 
@@ -22,7 +22,7 @@ pub(super) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     pub(super) fn new(path: &'a Path) -> Self {
-        Self { path, data: Dataset::default(), left: MOST_BYTES }
+        Self { path, data: Dataset::default(), left: MAX_BYTES }
     }
 
     /// Adds a record.
@@ -33,7 +33,7 @@ impl<'a> Collector<'a> {
         let path = || self.path.to_owned();
         let needed = text.len() + label.len() + OVERHEAD;
         let left = self.left.checked_sub(needed);
-        self.left = left.ok_or_else(|| DataError::TooLarge { path: path(), what: "records", most: MOST_BYTES })?;
+        self.left = left.ok_or_else(|| DataError::TooLarge { path: path(), what: "records", most: MAX_BYTES })?;
         self.data.push(text, label);
         Ok(())
     }
@@ -55,7 +55,7 @@ pub(super) fn refuse(path: &Path, line: u64, found: impl Into<String>, needed: i
 
 /// The error of a record that is longer than the limit.
 pub(super) fn too_long(path: &Path, line: u64) -> DataError {
-    refuse(path, line, format!("a record of more than {MOST_RECORD_BYTES} bytes"), "a shorter one")
+    refuse(path, line, format!("a record of more than {MAX_RECORD_BYTES} bytes"), "a shorter one")
 }
 
 /// The error of a file that cannot be read.

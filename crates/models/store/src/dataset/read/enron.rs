@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use encoding_rs::WINDOWS_1252;
 
-use super::collect::{Collector, MOST_RECORD_BYTES, unreadable};
+use super::collect::{Collector, MAX_RECORD_BYTES, unreadable};
 use super::table;
 use crate::dataset::Dataset;
 use crate::error::DataError;
@@ -17,7 +17,7 @@ const LABELS: [&str; 2] = ["ham", "spam"];
 /// The columns of the CSV file.
 const COLUMNS: [&str; 3] = ["Subject", "Message", "Spam/Ham"];
 /// Maximum number of entries of a folder.
-const MOST_ENTRIES: usize = 1 << 20;
+const MAX_ENTRIES: usize = 1 << 20;
 /// The beginning of the first line of a mail.
 const SUBJECT: &str = "Subject:";
 
@@ -82,8 +82,8 @@ fn mails(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
-        if found.len() == MOST_ENTRIES {
-            let found = format!("more than {MOST_ENTRIES} entries");
+        if found.len() == MAX_ENTRIES {
+            let found = format!("more than {MAX_ENTRIES} entries");
             return Err(DataError::Folder { path: folder.to_owned(), found, needed: "a folder of mails" });
         }
         found.push(entry.map_err(unreadable(folder))?.path());
@@ -96,9 +96,9 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 fn read_mail(path: &Path) -> Result<String, DataError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable(path))?;
-    file.take(MOST_RECORD_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
-    if bytes.len() > MOST_RECORD_BYTES {
-        return Err(DataError::TooLarge { path: path.to_owned(), what: "a mail", most: MOST_RECORD_BYTES });
+    file.take(MAX_RECORD_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
+    if bytes.len() > MAX_RECORD_BYTES {
+        return Err(DataError::TooLarge { path: path.to_owned(), what: "a mail", most: MAX_RECORD_BYTES });
     }
     let text = decode(&bytes);
     let (first, body) = text.split_once('\n').unwrap_or((&text, ""));
@@ -162,7 +162,7 @@ mod tests {
         let error = read(root.path()).expect_err("refused").to_string();
         assert!(error.contains("enron1: found no folder spam"), "{error}");
         assert!(matches!(read(&root.path().join("absent")), Err(DataError::Io { .. })));
-        let long = vec![b'x'; MOST_RECORD_BYTES + 1];
+        let long = vec![b'x'; MAX_RECORD_BYTES + 1];
         write(root.path(), &[("enron1/spam/2.txt", &long)]);
         let error = read(root.path()).expect_err("refused").to_string();
         assert!(error.contains("2.txt: found a mail of more than 16777216 bytes"), "{error}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use unspoken_files::{TextError, TextLines};
 
-use super::collect::{Collector, MOST_RECORD_BYTES, refuse, too_long, unreadable};
+use super::collect::{Collector, MAX_RECORD_BYTES, refuse, too_long, unreadable};
 use crate::dataset::Dataset;
 use crate::error::DataError;
 
@@ -31,7 +31,7 @@ fn read(
     needed: &str,
     add: fn(&mut Collector, u64, &str) -> Result<(), DataError>,
 ) -> Result<Dataset, DataError> {
-    let mut lines = TextLines::open(path, MOST_RECORD_BYTES).map_err(unreadable(path))?;
+    let mut lines = TextLines::open(path, MAX_RECORD_BYTES).map_err(unreadable(path))?;
     let mut collector = Collector::new(path);
     for number in 1.. {
         let Some(line) = lines.next_line().map_err(|error| unreadable_line(path, error, needed))? else { break };

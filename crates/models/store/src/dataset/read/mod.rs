@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn endless_records_are_refused_by_line() {
         // The reader of CSV has read some of the record before it begins.
-        let long = "x".repeat(collect::MOST_RECORD_BYTES + (1 << 20));
+        let long = "x".repeat(collect::MAX_RECORD_BYTES + (1 << 20));
         let lines = file(format!("ham\tok\nham\t{long}\n").as_bytes());
         let csv = file(format!("text,label\nok,ham\n\"{long}").as_bytes());
         let results = [Dataset::read_tab_separated(lines.path()), Dataset::read_csv(csv.path(), b',', "text", "label")];

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::collect::{MOST_RECORD_BYTES, refuse, too_long, unreadable};
+use super::collect::{MAX_RECORD_BYTES, refuse, too_long, unreadable};
 use crate::error::DataError;
 
 /// Calls `each` with the first line of every record, from 1, and its fields in these columns.
@@ -57,13 +57,13 @@ struct Allowance(Rc<Cell<usize>>);
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self(Rc::new(Cell::new(MOST_RECORD_BYTES)))
+        Self(Rc::new(Cell::new(MAX_RECORD_BYTES)))
     }
 }
 
 impl Allowance {
     fn renew(&self) {
-        self.0.set(MOST_RECORD_BYTES);
+        self.0.set(MAX_RECORD_BYTES);
     }
 
     fn is_spent(&self) -> bool {

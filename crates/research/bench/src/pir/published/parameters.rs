@@ -11,10 +11,10 @@ use super::table_six::TableSix;
 use crate::error::BenchError;
 
 /// Largest `log2` of the failure probability of a decomposition.
-const MOST_LOG2_FAILURE: f64 = -40.0;
+const MAX_LOG2_FAILURE: f64 = -40.0;
 
 /// Bits of the largest digit of the paper (section 3.1).
-const MOST_DIGIT_BITS: u32 = 5;
+const MAX_DIGIT_BITS: u32 = 5;
 
 /// Gadgets of the key for digits, the cheapest first: fewer levels are faster.
 const FLOOR_GADGETS: [GadgetLiteral; 4] = [
@@ -53,11 +53,11 @@ impl Decomposition {
     /// If there is none.
     pub(super) fn find(pir: &PirParameters, index_bits: u32) -> Result<Self, BenchError> {
         let bits = pir.ring().gadget(BITS_GADGET)?;
-        for digit_bits in (1..=MOST_DIGIT_BITS).rev() {
+        for digit_bits in (1..=MAX_DIGIT_BITS).rev() {
             for gadget in FLOOR_GADGETS {
                 let (floor, digits) = (pir.ring().gadget(gadget)?, index_bits.div_ceil(digit_bits));
                 let found = Decomposition { pir: pir.clone(), index_bits, digit_bits, digits, floor, bits };
-                if found.width(0) <= u32::BITS && found.log2_failure() <= MOST_LOG2_FAILURE {
+                if found.width(0) <= u32::BITS && found.log2_failure() <= MAX_LOG2_FAILURE {
                     return Ok(found);
                 }
             }

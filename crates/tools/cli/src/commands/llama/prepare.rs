@@ -25,7 +25,7 @@ use unspoken_offers::preparation::{client_directory, make, save};
 const SPARE: f64 = 1.1;
 
 /// Largest number of rounds of softmax that is tried.
-const MOST_ROUNDS: u8 = 6;
+const MAX_ROUNDS: u8 = 6;
 
 /// Tame a model for encrypted arithmetic, and choose the polynomials that replace its functions
 ///
@@ -213,7 +213,7 @@ fn fit(
     (samples, held_out, tokens): (&[Sample], &[Sample], usize),
     bars: &mut Bars,
 ) -> anyhow::Result<Fitted> {
-    let rounds = arguments.rounds.map_or(Circuit::ROUNDS..=MOST_ROUNDS, |rounds| rounds..=rounds);
+    let rounds = arguments.rounds.map_or(Circuit::ROUNDS..=MAX_ROUNDS, |rounds| rounds..=rounds);
     let last = *rounds.end();
     for rounds in rounds {
         let circuit = Circuit::new(&model.config).with_rounds(rounds);

@@ -76,30 +76,30 @@ pub struct TamingArguments {
 }
 
 /// No context is longer.
-const MOST_TOKENS: usize = 1 << 24;
+const MAX_TOKENS: usize = 1 << 24;
 
 /// Fewest private tokens of a window: the second one is compared with what follows the first.
-const LEAST_PRIVATE: usize = 2;
+const MIN_PRIVATE: usize = 2;
 
 /// Smallest chunk of a service.
-const LEAST_CHUNK: usize = 8;
+const MIN_CHUNK: usize = 8;
 
 fn parse_public(text: &str) -> Result<usize, String> {
     parse_between(text, 0)
 }
 
 fn parse_private(text: &str) -> Result<usize, String> {
-    parse_between(text, LEAST_PRIVATE)
+    parse_between(text, MIN_PRIVATE)
 }
 
 fn parse_chunk(text: &str) -> Result<usize, String> {
-    let number = parse_between(text, LEAST_CHUNK).ok().filter(|number| number.is_power_of_two());
-    number.ok_or_else(|| format!("found {text}, needed a power of two from {LEAST_CHUNK}"))
+    let number = parse_between(text, MIN_CHUNK).ok().filter(|number| number.is_power_of_two());
+    number.ok_or_else(|| format!("found {text}, needed a power of two from {MIN_CHUNK}"))
 }
 
 fn parse_between(text: &str, least: usize) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|count| (least..=MOST_TOKENS).contains(count));
-    number.ok_or_else(|| format!("found {text}, needed a number from {least} to {MOST_TOKENS}"))
+    let number = text.parse().ok().filter(|count| (least..=MAX_TOKENS).contains(count));
+    number.ok_or_else(|| format!("found {text}, needed a number from {least} to {MAX_TOKENS}"))
 }
 
 impl TextArguments {
@@ -139,8 +139,8 @@ impl SampleArguments {
             }
         };
         anyhow::ensure!(
-            sizes.window() <= room && sizes.private >= LEAST_PRIVATE,
-            "--public and --private: found {} public and {} private tokens, needed {LEAST_PRIVATE} private ones or \
+            sizes.window() <= room && sizes.private >= MIN_PRIVATE,
+            "--public and --private: found {} public and {} private tokens, needed {MIN_PRIVATE} private ones or \
              more, and at most {room} together: so many fit the context behind a prefix; lower --public and --private",
             sizes.public,
             sizes.private

@@ -10,7 +10,7 @@ use unspoken_database::{Declaration, EncryptedStore};
 use crate::interrupt;
 
 /// Maximum bytes of a declaration. A typical one has a few hundred.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Make room for an encrypted database that its owner will upload
 ///
@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let failed = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(failed)?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(failed)?;
-    anyhow::ensure!(bytes.len() as u64 <= MOST_BYTES, "{} is no declaration: it is too long", path.display());
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).with_context(failed)?;
+    anyhow::ensure!(bytes.len() as u64 <= MAX_BYTES, "{} is no declaration: it is too long", path.display());
     let declaration = Declaration::from_bytes(&bytes).with_context(|| format!("{} is refused", path.display()))?;
     let (stored, most) = (declaration.disk_bytes()?, declaration.most_disk_bytes()?);
     anyhow::ensure!(

@@ -10,7 +10,7 @@ use super::seal::SealOption;
 
 /// Journal size in bytes above which compaction is advised: this many bytes, or one per cent of the cells if that is
 /// more.
-const MOST_JOURNAL: u64 = 1 << 20;
+const MAX_JOURNAL: u64 = 1 << 20;
 
 /// Overwrite the record at an index
 ///
@@ -87,7 +87,7 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
         );
     }
     let (journal, layout) = (writer.journal_bytes(), writer.layout());
-    if journal > MOST_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
+    if journal > MAX_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
         println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");
     }
     Ok(())

@@ -6,7 +6,7 @@ use unspoken_database::Record;
 use unspoken_sources::{FolderFiles, Kind, Source, SourceError, SourceSpec};
 
 /// Maximum number of files that are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Selection of the records of a file or a folder.
 #[derive(clap::Args)]
@@ -83,8 +83,8 @@ pub fn folder_lines(files: Option<&FolderFiles>) -> String {
 
 /// The first of some names.
 fn some(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(MOST_LISTED).map(String::as_str).collect();
-    match names.len().saturating_sub(MOST_LISTED) {
+    let shown: Vec<&str> = names.iter().take(MAX_LISTED).map(String::as_str).collect();
+    match names.len().saturating_sub(MAX_LISTED) {
         0 => shown.join(", "),
         more => format!("{}, and {more} more", shown.join(", ")),
     }

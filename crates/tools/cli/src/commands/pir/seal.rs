@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_database::{Record, SealingId, Writer};
 use unspoken_files::{Access, replace_file};
-use unspoken_sealed::{MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
+use unspoken_sealed::{MAX_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
 
 /// Make the secret key of a sealed database
 ///
@@ -16,7 +16,7 @@ use unspoken_sealed::{MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
 pub struct Arguments {
     /// Bytes to which all records are padded, so that their length tells nothing; longer ones are refused. A sealed
     /// record has 44 bytes more
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECORD_BYTES)))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RECORD_BYTES)))]
     record_bytes: u32,
     /// The file to write, readable by its owner only. It must not exist
     file: PathBuf,

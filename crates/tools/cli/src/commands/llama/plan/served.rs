@@ -41,7 +41,7 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
     );
     let preparation = preparation::load(directory)?;
     let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
-    let program = served.program(parameters, private.div_ceil(chunks).next_power_of_two().max(Layout::LEAST_TOKENS))?;
+    let program = served.program(parameters, private.div_ceil(chunks).next_power_of_two().max(Layout::MIN_TOKENS))?;
     let public = served.prefix.len() + arguments.public;
     let last = public + chunks * program.layout().chunk();
     anyhow::ensure!(
@@ -61,8 +61,8 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
     );
     let network = arguments.network_gbit;
     anyhow::ensure!(network > 0.0 && network.is_finite(), "--network-gbit: found {network}, needed a positive number");
-    if let Some(count) = arguments.processes.iter().find(|count| !(1..=MOST_PROCESSES).contains(*count)) {
-        anyhow::bail!("--processes: found {count}, needed 1 to {MOST_PROCESSES}");
+    if let Some(count) = arguments.processes.iter().find(|count| !(1..=MAX_PROCESSES).contains(*count)) {
+        anyhow::bail!("--processes: found {count}, needed 1 to {MAX_PROCESSES}");
     }
     let encoder = Encoder::new(parameters);
     let model = CostModel::measure(parameters)?;
@@ -90,7 +90,7 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
 }
 
 /// Processes that can be predicted at most: more than any pass has parts.
-const MOST_PROCESSES: usize = 10_000;
+const MAX_PROCESSES: usize = 10_000;
 
 /// The least and the largest factor by which predicted seconds differed from measured ones.
 const PREDICTED: [f64; 2] = [0.9, 1.6];
