@@ -17,8 +17,10 @@ Outcome = tuple[str, bytes, int]
 
 
 class KeyCache:
-    """Loaded keys: up to a number of bytes, or the keys of one client if they are larger. The keys that were used last
-    stay."""
+    """Loaded keys: up to a number of bytes, or the keys of one client if they are larger.
+
+    The keys that were used last stay.
+    """
 
     def __init__(self, application: LocalApplication, capacity: int) -> None:
         self._application = application
