@@ -49,13 +49,12 @@ impl<V> Tensor<V> {
 /// How a step can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// At any level. The number is the number of levels from the input down to the result.
+    /// At any level. The number counts the levels from the input down to the result.
     Spends(usize),
     /// One level below. The result cannot be bootstrapped before its rows and their products; each of these two steps
     /// takes a level.
     Skews,
-    /// Between the halves of a bootstrap. The number is the number of levels from the bootstrap's level down to the
-    /// result.
+    /// Between the halves of a bootstrap. The number counts the levels from the bootstrap's level down to the result.
     Refreshes(usize),
 }
 

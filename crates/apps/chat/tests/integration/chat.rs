@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{CHUNK, CHUNKS, CLIENT, Party, bundle, client, options, server, setting, shared, whole};
+use crate::common::{CHUNK, CHUNKS, CLIENT, Party, Setting, bundle, client, options, server, setting, shared, whole};
 use unspoken_chat::{
     Answer, ChatError, Description, End, LlamaClient, LlamaServer, Logits, PassInput, Question, ServerOptions,
     SessionId,
@@ -43,9 +43,9 @@ fn is_unknown(party: &mut Party) -> bool {
 }
 
 /// The largest difference between logits and the logits of the model in the clear, for a text that ends with a chunk.
-fn error(found: &Logits, text: &[u32]) -> f32 {
-    let model = &setting().model;
-    let mut cache = model.prefix_cache(setting().tamed.prefix()).unwrap();
+fn error(setting: &Setting, found: &Logits, text: &[u32]) -> f32 {
+    let model = &setting.model;
+    let mut cache = model.prefix_cache(setting.tamed.prefix()).unwrap();
     let normed = model.forward(text, &mut cache, &mut ()).unwrap();
     let wanted = model.logits(normed.slice(ndarray::s![text.len() - CHUNK.., ..]));
     let rows = (0..CHUNK).map(|token| found.row(token).unwrap()).zip(wanted.rows());
@@ -117,11 +117,11 @@ fn a_chunk_is_replaced_and_others_are_refused() {
     // Other tokens, which the next pass replaces.
     logits(&mut party, 0, second).unwrap();
     let with = |more: &[u32]| [public.as_slice(), more].concat();
-    assert!(error(&logits(&mut party, 0, first).unwrap(), &with(first)) < MAX_ERROR);
+    assert!(error(setting(), &logits(&mut party, 0, first).unwrap(), &with(first)) < MAX_ERROR);
     let error_text = message(logits(&mut party, 2, second));
     assert!(error_text.contains("found chunk 2, needed chunk 0 again, or 1"), "{error_text}");
     logits(&mut party, 1, first).unwrap();
-    assert!(error(&logits(&mut party, 1, second).unwrap(), &with(&text[..2 * CHUNK])) < MAX_ERROR);
+    assert!(error(setting(), &logits(&mut party, 1, second).unwrap(), &with(&text[..2 * CHUNK])) < MAX_ERROR);
     assert!(message(logits(&mut party, 0, first)).contains("chunk 1 again, or 2"));
     // A session that begins once more has no chunks, and one that has ended is gone.
     party.ask(&begin(public)).unwrap();
@@ -134,9 +134,9 @@ fn a_chunk_is_replaced_and_others_are_refused() {
 
 #[test]
 fn a_cancelled_pass_leaves_the_session_as_it_was() {
-    let server = server(&options());
-    let mut party = Party::new(&server, CLIENT);
-    let (public, private) = &setting().stories[0];
+    let server = whole().server(&options());
+    let mut party = Party::of(&server, CLIENT, whole().client(&server));
+    let (public, private) = &whole().stories[0];
     let (first, second) = (&private[..CHUNK], &private[4..4 + CHUNK]);
     party.ask(&begin(public)).unwrap();
     logits(&mut party, 0, first).unwrap();
@@ -144,12 +144,12 @@ fn a_cancelled_pass_leaves_the_session_as_it_was() {
     assert!(party.ask_with(&pass(1, second), &AtomicBool::new(true)).unwrap_err().is_cancelled());
     let (cancel, progress) = (AtomicBool::new(false), AnswerProgress::new());
     let query = party.query(&pass(1, second));
-    let (begun, layers) = (&party, setting().model.config.layers as u32);
+    let (begun, layers) = (&party, whole().model.config.layers as u32);
     let (request, call) =
         (Request::new(CLIENT, &begun.keys, &query), Call { progress: Some(&progress), ..Call::new(&cancel) });
     std::thread::scope(|scope| {
         let answer = scope.spawn(|| server.answer(&request, &call));
-        while progress.newest().is_none_or(|(done, _)| done < 1) {
+        while progress.newest().is_none_or(|(done, _)| done < 2) {
             std::thread::sleep(Duration::from_millis(1));
         }
         // Meanwhile no other query may use the session.
@@ -161,7 +161,7 @@ fn a_cancelled_pass_leaves_the_session_as_it_was() {
     assert!(progress.newest().is_some_and(|(done, total)| done < total && total == layers + 1));
     // The first chunk can still be replaced: the second one has left no trace.
     let text = [public.as_slice(), first].concat();
-    assert!(error(&logits(&mut party, 0, first).unwrap(), &text) < MAX_ERROR);
+    assert!(error(whole(), &logits(&mut party, 0, first).unwrap(), &text) < MAX_ERROR);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn keys_that_one_application_has_loaded_serve_another_one() {
     let (public, private) = &setting().stories[2];
     party.ask(&begin(public)).unwrap();
     let found = logits(&mut party, 0, &private[..CHUNK]).unwrap();
-    assert!(error(&found, &[public, &private[..CHUNK]].concat()) < MAX_ERROR);
+    assert!(error(setting(), &found, &[public, &private[..CHUNK]].concat()) < MAX_ERROR);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{CHUNK, CLIENT, Party, options, server, setting};
+use crate::common::{CHUNK, CLIENT, Party, options, server, setting, whole};
 use unspoken_chat::{Answer, LlamaServer, PrivateGeneration, Question, ServerOptions, SessionStore};
 use unspoken_protocol::{AnswerProgress, ApplicationError, Call, ClientId, Request, ServerHalf};
 
@@ -67,7 +67,11 @@ fn start(disk: &Arc<Disk>) -> LlamaServer {
 }
 
 fn start_with(disk: &Arc<Disk>, options: &ServerOptions) -> LlamaServer {
-    server(options).keep_sessions(Arc::clone(disk) as Arc<dyn SessionStore>).unwrap()
+    keeping(disk, server(options))
+}
+
+fn keeping(disk: &Arc<Disk>, server: LlamaServer) -> LlamaServer {
+    server.keep_sessions(Arc::clone(disk) as Arc<dyn SessionStore>).unwrap()
 }
 
 /// Asks the next question of a generation.
@@ -97,11 +101,12 @@ fn finish(party: &mut Party, generation: &mut PrivateGeneration) -> Vec<&'static
 /// ones.
 #[test]
 fn a_session_continues_after_the_service_ended_in_the_middle_of_a_pass() {
-    let (disk, setting) = (Arc::new(Disk::default()), setting());
+    let (disk, setting) = (Arc::new(Disk::default()), whole());
+    let start = || keeping(&disk, setting.server(&options()));
     let (public, private) = &setting.stories[0];
     assert!(private.len() > CHUNK && private.len() < 2 * CHUNK);
-    let first = start(&disk);
-    let mut party = Party::new(&first, CLIENT);
+    let first = start();
+    let mut party = Party::of(&first, CLIENT, setting.client(&first));
     let mut generation = party.generation(1, public, private, 4);
     assert!(matches!(step(&mut party, &mut generation), Answer::Begun { .. }));
     assert!(disk.entries().is_empty());
@@ -117,14 +122,14 @@ fn a_session_continues_after_the_service_ended_in_the_middle_of_a_pass() {
     let call = Call { progress: Some(&progress), ..Call::new(&cancel) };
     std::thread::scope(|scope| {
         let answer = scope.spawn(|| first.answer(&Request::new(CLIENT, &party.keys, &query), &call));
-        while progress.newest().is_none_or(|(done, _)| done < 1) {
+        while progress.newest().is_none_or(|(done, _)| done < 2) {
             std::thread::sleep(Duration::from_millis(1));
         }
         cancel.store(true, Ordering::Relaxed);
         assert!(answer.join().unwrap().unwrap_err().is_cancelled());
     });
     assert_eq!(disk.only(), (name, bytes));
-    let second = start(&disk);
+    let second = start();
     let mut party = party.at(&second);
     generation.retry();
     assert!(matches!(step(&mut party, &mut generation), Answer::Passed(_)));
@@ -132,7 +137,7 @@ fn a_session_continues_after_the_service_ended_in_the_middle_of_a_pass() {
     // Once more, between two passes of the second chunk, whose answer was lost.
     let question = generation.question().unwrap();
     drop(party.ask(&question).unwrap());
-    let third = start(&disk);
+    let third = start();
     let mut party = party.at(&third);
     generation.retry();
     let asked = finish(&mut party, &mut generation);

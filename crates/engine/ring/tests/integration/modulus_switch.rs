@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use unspoken_ring::modular::{Modulus, primes_descending, primitive_root_of_unity};
 use unspoken_ring::{Backend, Basis, Ring, RingError, RingKind, RingLiteral, SecretRng, Seed};
 
-const DEGREE: usize = 512;
+use crate::common::DEGREE;
 
 fn ring(chain: usize) -> Ring {
     let chain = primes_descending(1 << 29, 1 << 30, 2 * DEGREE as u32).take(chain).collect();

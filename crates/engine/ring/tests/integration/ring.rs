@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use unspoken_ring::modular::{Modulus, primes_descending};
 use unspoken_ring::{Backend, Basis, Domain, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng, Special};
 
-const DEGREE: usize = 512;
+use crate::common::{DEGREE, encoded, gadget_rows, random, read};
 
 fn ring_on(kind: RingKind, chain: usize, special: usize, digit_len: usize, backend: Backend) -> Ring {
     let step = kind.prime_step(DEGREE);
@@ -19,20 +19,6 @@ fn rings(chain: usize, special: usize, digit_len: usize) -> impl Iterator<Item =
     available.flat_map(move |backend| {
         [RingKind::Standard, RingKind::ConjugateInvariant].map(|kind| ring_on(kind, chain, special, digit_len, backend))
     })
-}
-
-fn random(rng: &mut SecretRng, bits: u32) -> Vec<i128> {
-    let mut draw = || {
-        let mut bytes = [0u8; 16];
-        rng.fill(&mut bytes);
-        i128::from_le_bytes(bytes) >> (128 - bits)
-    };
-    std::iter::repeat_with(&mut draw).take(DEGREE).collect()
-}
-
-fn read(ring: &Ring, mut poly: Poly) -> Vec<f64> {
-    ring.to_coefficients(&mut poly).unwrap();
-    ring.to_f64(&poly).unwrap().to_vec()
 }
 
 /// `(exponent modulo the order, coefficient)` of each term in `Z[X] / (X^m + 1)`, `m = n` or `2n`.
@@ -188,16 +174,9 @@ fn gadget_products_are_products_with_small_errors() {
             let message = random(&mut rng, 10);
             for chain in [5, 4, 1] {
                 let basis = Basis::extended(5);
-                let mut m = ring.from_i128(&message, basis).unwrap();
-                ring.to_evaluation(&mut m).unwrap();
+                let m = encoded(&ring, &message, basis);
                 let zero = ring.zero(basis, Domain::Evaluation);
-                let rows: Vec<Poly> = (0..ring.digit_count(5))
-                    .map(|d| {
-                        let mut row = zero.clone();
-                        ring.add_gadget_message(&mut row, &m, d).unwrap();
-                        row
-                    })
-                    .collect();
+                let rows = gadget_rows(&ring, &m, ring.digit_count(5));
                 let rows: Vec<[&Poly; 2]> = rows.iter().map(|row| [row, &zero]).collect();
                 let whole = ring.gadget_key(5, &rows).unwrap();
                 // Digits of one prime are small enough for the short form, the others are not.

@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, Domain, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng};
 
-const DEGREE: usize = 512;
+use crate::common::{DEGREE, encoded, gadget_rows, random, read};
 
 /// Primes of 30 bits in the chain, of 25 bits as terminal primes.
 fn rings() -> impl Iterator<Item = Ring> {
@@ -19,26 +19,6 @@ fn rings() -> impl Iterator<Item = Ring> {
             Ring::new(RingLiteral { degree: DEGREE, kind, chain, terminal, special, digit_len: 4 }, backend).unwrap()
         })
     })
-}
-
-fn random(rng: &mut SecretRng, bits: u32) -> Vec<i128> {
-    let mut draw = || {
-        let mut bytes = [0u8; 16];
-        rng.fill(&mut bytes);
-        i128::from_le_bytes(bytes) >> (128 - bits)
-    };
-    std::iter::repeat_with(&mut draw).take(DEGREE).collect()
-}
-
-fn encoded(ring: &Ring, coefficients: &[i128], basis: Basis) -> Poly {
-    let mut poly = ring.from_i128(coefficients, basis).unwrap();
-    ring.to_evaluation(&mut poly).unwrap();
-    poly
-}
-
-fn read(ring: &Ring, mut poly: Poly) -> Vec<f64> {
-    ring.to_coefficients(&mut poly).unwrap();
-    ring.to_f64(&poly).unwrap().to_vec()
 }
 
 fn basis(chain: usize, terminal: usize) -> Basis {
@@ -118,13 +98,7 @@ fn one_gadget_key_serves_every_basis() {
         assert_eq!((whole, ring.digit_count(6)), (basis(6, 3).with_special(), 3));
         let m = encoded(&ring, &message, whole);
         let zero = ring.zero(whole, Domain::Evaluation);
-        let rows: Vec<Poly> = (0..3)
-            .map(|digit| {
-                let mut row = zero.clone();
-                ring.add_gadget_message(&mut row, &m, digit).unwrap();
-                row
-            })
-            .collect();
+        let rows = gadget_rows(&ring, &m, 3);
         let rows: Vec<[&Poly; 2]> = rows.iter().map(|row| [row, &zero]).collect();
         let key = ring.gadget_key(6, &rows).unwrap();
         assert_eq!(key.bytes(), ring.gadget_key_bytes(ring.gadget_key_basis(6)));

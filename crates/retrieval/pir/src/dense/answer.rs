@@ -122,7 +122,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words are the words for the rows of a part.
+    /// The words of `queries` for the rows of a part.
     pub(crate) fn new(
         parameters: &PirParameters,
         part: &DensePart,
