@@ -7,7 +7,6 @@ use std::rc::Rc;
 use unspoken_ckks::{Arithmetic, CkksError, Polynomial};
 use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Function, Place, Quantity, Shape, TensorArithmetic};
-use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
 use crate::layout::{Blocks, Columns};
@@ -15,6 +14,7 @@ use crate::linear::{LinearPlaces, width_of};
 use crate::machine::Machine;
 use crate::ops::{Context, Role};
 use crate::program::Program;
+use crate::public::Public;
 use crate::session::{SeenRows, Session};
 
 /// A tensor of encrypted or simulated vectors.
@@ -115,11 +115,12 @@ where
     pub fn new(
         machine: &'a M,
         program: &'a Program,
-        public: &'a KvCache,
+        public: impl Into<Public<'a>>,
         session: &'a mut Session<M::Vector>,
         (next, chunks): (bool, usize),
     ) -> Result<Self, PassError> {
         let layout = program.layout();
+        let public = public.into();
         let columns = Columns::new(layout, public.len(), chunks);
         let (chunk, blocks) = (session.chunk, Blocks::all(layout));
         let mut context = Context { machine, program, public, columns, chunk, blocks };
@@ -127,7 +128,7 @@ where
             session.advance(&context)?;
             context.chunk = session.chunk;
         }
-        let (last, most) = (public.len() + (session.chunk + 1) * layout.chunk(), program.model.config.context);
+        let (last, most) = (public.len() + (session.chunk + 1) * layout.chunk(), program.config().context);
         if session.chunk >= chunks || last > most {
             let found =
                 format!("chunk {} of {} tokens behind {} public ones", session.chunk + 1, layout.chunk(), public.len());
@@ -139,7 +140,7 @@ where
 
     /// A pass of which others run the steps before `step`.
     pub(crate) fn from_step(context: Context<'a, M>, session: &'a mut Session<M::Vector>, step: usize) -> Self {
-        let caches = vec![[0; 2]; context.program.model.config.layers];
+        let caches = vec![[0; 2]; context.program.config().layers];
         let (steps, tensors) = (Vec::new(), 0);
         PassArithmetic { context, session, bootstraps: 0, watch: None, elsewhere: step, steps, tensors, caches }
     }
@@ -157,7 +158,7 @@ where
     /// Queries of the blocks of heads of this pass.
     pub(crate) fn queries(&mut self, layer: usize, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
         let program = self.context.program;
-        let shape = Shape { tokens: program.layout.chunk(), groups: 1, width: program.model.config.query_width() };
+        let shape = Shape { tokens: program.layout.chunk(), groups: 1, width: program.config().query_width() };
         self.tensor(Place::new(layer, Quantity::RotatedQuery), vectors, shape)
     }
 
@@ -168,7 +169,7 @@ where
 
     /// The input of a pass: vectors of the embeddings, divided by [`Program::input_unit`].
     pub fn input(&mut self, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
-        let (layout, width) = (self.context.program.layout(), self.context.program.model.config.width);
+        let (layout, width) = (self.context.program.layout(), self.context.program.config().width);
         let place = Place::new(0, Quantity::Residual);
         self.tensor(place, vectors, Shape { tokens: layout.chunk(), groups: 1, width })
     }
@@ -391,7 +392,7 @@ where
 
     fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
         let program = self.context.program;
-        let map = LinearPlaces::new(&program.model.config, program.layout(), places);
+        let map = LinearPlaces::new(program.config(), program.layout(), places);
         let refreshes = Method::Refreshes(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
             // Results of long maps have a bootstrap before them or behind them in any case.
@@ -414,14 +415,10 @@ where
                 self.context.linear_on_coefficients(&inputs[0], places)?
             }
         };
-        let (mut vectors, config) = (vectors.into_iter(), &program.model.config);
+        let (mut vectors, config) = (vectors.into_iter(), program.config());
         let mut tensors = Vec::with_capacity(places.len());
         for (place, count) in places.iter().zip(&map.vectors) {
-            let width = match place.quantity {
-                Quantity::Query => config.query_width(),
-                Quantity::Key | Quantity::Value => config.kv_width(),
-                quantity => width_of(config, quantity),
-            };
+            let width = width_of(config, place.quantity);
             let vectors = vectors.by_ref().take(count * program.layout().parts).collect();
             tensors.push(self.finished(*place, Shape { width, ..input.shape }, vectors));
         }
@@ -432,7 +429,7 @@ where
         let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
         let program = self.context.program;
         let units = &program.units.layers[place.layer];
-        let root = (program.model.config.head_width as f64).sqrt();
+        let root = (program.config().head_width as f64).sqrt();
         let factor = |head: usize| match place.quantity {
             Quantity::RotatedQuery => units.query * units.key / (root * units.score[head].0),
             _ => 1.0,
@@ -453,7 +450,7 @@ where
     fn attend(&mut self, weights: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
         let (weights_now, rows) = self.with_cache(place, weights, (*cache, Role::Values))?;
         let sums = self.context.attend(&weights_now, &rows, *cache)?;
-        let width = self.context.program.model.config.query_width();
+        let width = self.context.program.config().query_width();
         Ok(self.finished(place, Shape { groups: 1, width, ..weights.shape }, sums))
     }
 
@@ -488,7 +485,7 @@ where
             return self.finish(place, shape, result);
         }
         let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(2)])?;
-        let period = program.layout().period(program.model.config.width);
+        let period = program.layout().period(program.config().width);
         let result = self.context.norm_square(&inputs[0], period, program.units.norm(place));
         self.finish(place, shape, result)
     }
