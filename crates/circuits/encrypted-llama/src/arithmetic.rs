@@ -46,16 +46,16 @@ impl<V> Tensor<V> {
     }
 }
 
-/// How a step can be run.
+/// How a step can be run: where it computes, as [`Work`](crate::Work), and the levels it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// At any level, with a result so many levels below.
-    Spends(usize),
+    Slots(usize),
     /// One level below, with a result that cannot be bootstrapped before its rows and their products, which take a
     /// level each.
-    Skews,
+    Cache,
     /// Between the halves of a bootstrap, with a result so many levels below that of the bootstrap.
-    Refreshes(usize),
+    Coefficients(usize),
 }
 
 /// A step that was run.
@@ -284,10 +284,10 @@ where
         let bootstrap = self.context.machine.bootstrap();
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
         let needed = match methods[0] {
-            Method::Spends(spent) if Program::is_last(place) => spent,
-            Method::Skews => entry + 3,
-            Method::Spends(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
-            Method::Refreshes(_) => entry,
+            Method::Slots(spent) if Program::is_last(place) => spent,
+            Method::Cache => entry + 3,
+            Method::Slots(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
+            Method::Coefficients(_) => entry,
         };
         if top < needed {
             return Err(PassError::Levels { place, found: top - entry, needed: needed - entry });
@@ -333,7 +333,7 @@ where
     fn skew(&mut self, layer: usize, input: &Tensor<M::Vector>, role: Role) -> Result<(), PassError> {
         let quantity = if role == Role::Keys { Quantity::RotatedKey } else { Quantity::Value };
         let place = Place::new(layer, quantity);
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Skews])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Cache])?;
         let skewed = self.context.skew(&inputs[0])?;
         let number = self.number();
         self.caches[layer][usize::from(role == Role::Values)] = number;
@@ -352,7 +352,7 @@ where
         let skewed = self.session.layers[layer].last(role);
         let level = skewed.iter().map(|vector| self.arithmetic().level(vector)).min().unwrap_or(0);
         let cache = (self.caches[layer][usize::from(role == Role::Values)], level);
-        let (_, mut inputs) = self.prepare(place, &[input], Some(cache), &[Method::Spends(1)])?;
+        let (_, mut inputs) = self.prepare(place, &[input], Some(cache), &[Method::Slots(1)])?;
         let level = self.steps.last().map_or(0, |step| step.choice.level);
         let rows = self.session.layers[layer].seen(&self.context, role, level)?;
         Ok((inputs.remove(0), rows))
@@ -393,20 +393,20 @@ where
     fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
         let program = self.context.program;
         let map = LinearPlaces::new(program.config(), program.layout(), places);
-        let refreshes = Method::Refreshes(usize::from(map.side_by_side.is_some()));
+        let on_coefficients = Method::Coefficients(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
             // Results of long maps have a bootstrap before them or behind them in any case.
-            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), refreshes],
-            true => &[refreshes, Method::Spends(1)],
-            false => &[refreshes],
+            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Slots(1), on_coefficients],
+            true => &[on_coefficients, Method::Slots(1)],
+            false => &[on_coefficients],
         };
         let (method, inputs) = self.prepare(places[0], &[input], None, methods)?;
         if let Some(step) = self.steps.last_mut() {
             step.places = places.to_vec();
         }
         let vectors = match method {
-            Method::Spends(_) | Method::Skews => self.context.linear_on_slots(&inputs[0], places)?,
-            Method::Refreshes(_) => {
+            Method::Slots(_) | Method::Cache => self.context.linear_on_slots(&inputs[0], places)?,
+            Method::Coefficients(_) => {
                 let fresh = map.on_coefficients() * program.layout.parts;
                 self.bootstraps += fresh;
                 if let Some(step) = self.steps.last_mut() {
@@ -426,7 +426,7 @@ where
     }
 
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(1)])?;
         let program = self.context.program;
         let units = &program.units.layers[place.layer];
         let root = (program.config().head_width as f64).sqrt();
@@ -470,7 +470,7 @@ where
     fn function(&mut self, _: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let polynomials = self.context.program.units.polynomials(place).unwrap_or_default();
         let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(levels)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(levels)])?;
         let result = self.context.functions(place, &inputs[0]).map_err(|error| error.at(place))?;
         Ok(self.finished(place, input.shape, result))
     }
@@ -479,37 +479,37 @@ where
         let program = self.context.program;
         let shape = Shape { width: 1, ..input.shape };
         if let Quantity::SoftmaxSquare(round) = place.quantity {
-            let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
+            let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(1)])?;
             let offsets = &program.units.layers[place.layer].rounds[usize::from(round)].offsets;
             let result = self.context.column_squares(&inputs[0], offsets);
             return self.finish(place, shape, result);
         }
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(2)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(2)])?;
         let period = program.layout().period(program.config().width);
         let result = self.context.norm_square(&inputs[0], period, program.units.norm(place));
         self.finish(place, shape, result)
     }
 
     fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input, factors], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input, factors], None, &[Method::Slots(1)])?;
         let result = self.context.scale(&inputs[0], &inputs[1]);
         self.finish(place, input.shape, result)
     }
 
     fn multiply(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Slots(1)])?;
         let result = self.context.multiply(&inputs[0], &inputs[1]);
         self.finish(place, a.shape, result)
     }
 
     fn square(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(1)])?;
         let result = self.context.multiply(&inputs[0], &inputs[0]);
         self.finish(place, input.shape, result)
     }
 
     fn add(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Spends(0)])?;
+        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Slots(0)])?;
         let result = self.context.add(&inputs[0], &inputs[1]);
         self.finish(place, a.shape, result)
     }

@@ -3,6 +3,7 @@
 use unspoken_ckks::{Bootstrap, CkksParameters, CostModel, Encoder};
 use unspoken_llama::{Circuit, Degrees, Design, Quantity};
 use unspoken_llama_model::Config;
+use unspoken_rlwe::KeyPlan;
 
 use crate::error::PassError;
 use crate::explain::ExplainedStep;
@@ -13,6 +14,10 @@ use crate::program::{Program, WEIGHT_BITS};
 pub struct CountedPass {
     /// Tokens of the chunk.
     pub tokens: usize,
+    /// The lowest level from which a bootstrap starts, and that of its results.
+    pub bootstrap_levels: [usize; 2],
+    /// The client's switching keys, without those of the small ring.
+    pub keys: KeyPlan,
     /// The steps of all layers, and then those of the head.
     pub steps: Vec<ExplainedStep>,
     /// Bytes of memory of a service for one client with one session, part by part.
@@ -59,7 +64,7 @@ impl Dimensions<'_> {
             let ((what, bytes), more) = (fewer.memory[part], counted.memory[part].1);
             (what, bytes + (more - bytes) * (layers + 1 - COUNTED) as u64)
         });
-        Ok(CountedPass { steps: repeated(&counted.steps, layers), memory, tokens: counted.tokens })
+        Ok(CountedPass { steps: repeated(&counted.steps, layers), memory, ..counted })
     }
 
     /// The pass of a model with so many layers.
@@ -79,6 +84,8 @@ impl Dimensions<'_> {
         let requirements = program.requirements(&encoder, public, chunks)?;
         Ok(CountedPass {
             tokens: program.layout().chunk(),
+            bootstrap_levels: [program.bootstrap.input_level(), program.bootstrap.output_level()],
+            keys: requirements.keys.clone(),
             steps: program.explain(&encoder, place, model)?,
             memory: requirements.memory(&program, public),
         })

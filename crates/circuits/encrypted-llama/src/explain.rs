@@ -139,9 +139,9 @@ impl Program {
 fn explained(counted: CountedStep, bytes: impl Fn(usize) -> u64) -> ExplainedStep {
     let CountedStep { step, own, refreshed, key_switches } = counted;
     let work = match step.methods[step.choice.way] {
-        Method::Spends(_) => Work::Slots,
-        Method::Skews => Work::Cache,
-        Method::Refreshes(_) => Work::Coefficients,
+        Method::Slots(_) => Work::Slots,
+        Method::Cache => Work::Cache,
+        Method::Coefficients(_) => Work::Coefficients,
     };
     let vectors = step.vectors.iter().zip(&step.choice.refreshed);
     ExplainedStep {

@@ -204,7 +204,7 @@ impl<'a> Prices<'a> {
     fn way(&self, step: &Step, way: usize, own: f64, (entry, top): (usize, usize)) -> Result<Way, PassError> {
         let (level, own) = match (way == step.choice.way, step.methods[way]) {
             (true, _) => (step.choice.level, own),
-            (false, Method::Refreshes(_)) => (entry, self.linear(step, entry)?),
+            (false, Method::Coefficients(_)) => (entry, self.linear(step, entry)?),
             (false, _) => (top, self.linear(step, top)?),
         };
         // Rows are one level below the cache, which is the input behind the tensors with vectors.
@@ -218,9 +218,9 @@ impl<'a> Prices<'a> {
             Way { least: spent + floor, above: above.clone(), landing: Landing::Below(spent), seconds }
         };
         Ok(match step.methods[way] {
-            Method::Spends(spent) => spending(spent),
-            Method::Skews => spending(1),
-            Method::Refreshes(spent) => {
+            Method::Slots(spent) => spending(spent),
+            Method::Cache => spending(1),
+            Method::Coefficients(spent) => {
                 Way { least: entry, above, landing: Landing::At(top - spent), seconds: every(&|_| own) }
             }
         })

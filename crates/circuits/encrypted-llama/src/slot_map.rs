@@ -27,8 +27,8 @@ impl SlotMap {
         SlotMap { diagonals: diagonals.filter_map(|(rotation, diagonal)| Some((rotation, diagonal?))).collect() }
     }
 
-    /// The map that takes one slot of the input, or none, for each slot of the output: pairs of the slot and its source.
-    /// If it is only counted, it has its rotations, and no factors but one of each.
+    /// The map that takes one slot of the input, or none, for each slot of the output: pairs of the slot and its
+    /// source. If it is only counted, it has its rotations, and a single factor for each.
     pub fn gather(slots: usize, counted: bool, pairs: impl Iterator<Item = (usize, usize)>) -> Self {
         let mut diagonals: Vec<(usize, Vec<f64>)> = Vec::new();
         let (len, mut last) = (if counted { 1 } else { slots }, 0);

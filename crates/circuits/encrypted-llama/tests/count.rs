@@ -54,7 +54,7 @@ fn check(model: Arc<Model>, sessions: &[(usize, usize, usize)]) {
 
         let dimensions = Dimensions { config: &model.config, degrees: &degrees, chunk, small_degree: 512 };
         let counted = dimensions.count(&parameters, place, &cost).unwrap();
-        assert_eq!(counted.tokens, program.layout().chunk());
+        assert_eq!((counted.tokens, &counted.keys), (program.layout().chunk(), &requirements.keys));
         assert_eq!(without_seconds(&counted.steps), without_seconds(&steps));
         assert_eq!(counted.memory, requirements.memory(&program, public));
         for (counted, exact) in seconds(&counted.steps).into_iter().zip(seconds(&steps)) {

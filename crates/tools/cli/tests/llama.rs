@@ -317,7 +317,8 @@ fn a_pass_is_planned_for_a_model_or_for_its_dimensions() {
     let line = planned(&["--shape", "stories260k"]);
     assert_eq!(line["preset"], "insecure_n11_boot_depth14_scale40");
     let number = |field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field}: {line}"));
-    assert_eq!(["layers", "tokens", "public", "chunks", "places"].map(number), [5, 8, 40, 2, 16]);
+    assert_eq!(["layers", "slots", "tokens", "public", "chunks", "places"].map(number), [5, 1024, 8, 40, 2, 16]);
+    assert!(number("keys") > 10 && number("key_wire_bytes") > 1 << 20 && line["fits"] == true, "{line}");
     assert_eq!(line["degrees"]["softmax"], serde_json::json!([31, 127]));
     let steps = line["steps"].as_array().unwrap();
     let sum = |field: &str| steps.iter().map(|step| step[field].as_f64().unwrap()).sum::<f64>();
@@ -329,12 +330,13 @@ fn a_pass_is_planned_for_a_model_or_for_its_dimensions() {
     assert_eq!(steps.last().unwrap()["results"], "logits");
     // Of a model only the dimensions matter.
     let model = planned(&["--model", &model()]);
-    for field in ["bootstraps", "key_switches", "memory", "degrees"] {
+    for field in ["bootstraps", "key_switches", "memory", "degrees", "keys"] {
         assert_eq!(model[field], line[field], "{field}");
     }
 
     let short = plan(&["--shape", "stories260k", "--memory", "0.001"]);
-    for part in ["layers               5", "polynomials assumed: exponential 15", "memory: found 0.00 GB, needed "] {
+    let parts = ["layers               5", "assumed: exponential 15", "keys as they are sent", "memory: found 0.00 GB, "];
+    for part in parts {
         assert!(short.contains(part), "{part}: {short}");
     }
     let long = plan(&["--shape", "stories260k", "--explain"]);

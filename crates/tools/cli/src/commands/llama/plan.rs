@@ -12,6 +12,7 @@ use unspoken_encrypted_llama::{CountedPass, Dimensions, ExplainedStep, Layout, S
 use unspoken_llama::Degrees;
 use unspoken_llama_model::{Config, SHAPES, TamedModel, published};
 use unspoken_offers::preparation;
+use unspoken_rlwe::{KeyBundle, KeyPlan};
 use unspoken_server::Timeouts;
 
 /// Plan the encrypted pass of a model: levels, bootstraps, predicted time and memory
@@ -132,11 +133,11 @@ fn counted(config: &Config, parameters: &CkksParameters, arguments: &Arguments) 
     let (chunk, small_degree) = (places(arguments), small_degree(parameters));
     let dimensions = Dimensions { config, degrees: &degrees, chunk, small_degree };
     let model = CostModel::measure(parameters)?;
-    let CountedPass { tokens, steps, memory } =
+    let CountedPass { tokens, bootstrap_levels, keys, steps, memory } =
         dimensions.count(parameters, (public, chunks.min(2) - 1, chunks), &model)?;
-    let preset = parameters.name().into();
+    let client = Client::new(parameters, bootstrap_levels, &keys);
     let spread = Vec::new();
-    Ok(Planned { preset, layers: config.layers, degrees: Some(degrees), tokens, public, steps, memory, spread })
+    Ok(Planned { client, layers: config.layers, degrees: Some(degrees), tokens, public, steps, memory, spread })
 }
 
 /// Plans the pass of a preparation.
@@ -175,8 +176,9 @@ fn served(directory: &Path, parameters: &CkksParameters, arguments: &Arguments) 
     let place = (public, chunks.min(2) - 1, chunks);
     let network = network * GIGABYTE / 8.0;
     let times = program.spread_times(&encoder, place, (&arguments.processes, network), &model)?;
+    let bootstrap = program.bootstrap();
     Ok(Planned {
-        preset: parameters.name().into(),
+        client: Client::new(parameters, [bootstrap.input_level(), bootstrap.output_level()], &requirements.keys),
         layers,
         degrees: None,
         tokens: program.layout().chunk(),
@@ -187,9 +189,27 @@ fn served(directory: &Path, parameters: &CkksParameters, arguments: &Arguments) 
     })
 }
 
+/// What clients have, and the levels of their ciphertexts.
+struct Client {
+    preset: String,
+    slots: usize,
+    /// The lowest level from which a bootstrap starts, and that of its results.
+    bootstrap_levels: [usize; 2],
+    /// Number of switching keys, without those of the small ring, and their bytes as they are sent.
+    keys: (usize, u64),
+}
+
+impl Client {
+    fn new(parameters: &CkksParameters, bootstrap_levels: [usize; 2], keys: &KeyPlan) -> Self {
+        let (preset, slots) = (parameters.name().into(), parameters.slots());
+        let bytes = KeyBundle::byte_len(parameters.rlwe(), keys) as u64;
+        Client { preset, slots, bootstrap_levels, keys: (keys.len(), bytes) }
+    }
+}
+
 /// A pass, and what a service needs for it.
 struct Planned {
-    preset: String,
+    client: Client,
     layers: usize,
     /// Degrees of the polynomials, if they are not those of a preparation.
     degrees: Option<Degrees>,
@@ -274,8 +294,13 @@ impl Planned {
             let Degrees { exponential, silu, norm, softmax } = degrees;
             json!({ "exponential": exponential, "silu": silu, "norm": norm, "softmax": softmax })
         });
+        let Client { preset, slots, bootstrap_levels, keys: (keys, key_wire_bytes) } = &self.client;
+        let limit = arguments.memory.map(|gigabytes| (gigabytes * GIGABYTE) as u64);
         json!({
-            "preset": self.preset, "threads": rayon::current_num_threads(), "layers": self.layers,
+            "preset": preset, "slots": slots, "bootstrap_levels": bootstrap_levels, "keys": keys,
+            "key_wire_bytes": key_wire_bytes, "limit_bytes": limit,
+            "fits": limit.is_none_or(|limit| self.total_bytes() <= limit),
+            "threads": rayon::current_num_threads(), "layers": self.layers,
             "tokens": self.tokens, "public": self.public, "chunks": arguments.chunks, "private": arguments.private,
             "places": arguments.chunks * self.tokens, "degrees": degrees,
             "bootstraps": sums.bootstraps, "key_switches": sums.key_switches,
@@ -288,7 +313,8 @@ impl Planned {
 
     fn describe(&self, arguments: &Arguments) {
         let sums = Sums::of(&self.steps);
-        println!("preset      {}", self.preset);
+        let Client { preset, bootstrap_levels: [entry, top], keys: (keys, wire), .. } = &self.client;
+        println!("preset      {preset}, bootstraps from level {entry} to level {top}");
         println!("machine     measured on {} threads", rayon::current_num_threads());
         println!("pass        {} tokens behind {} public ones, with the prefix", self.tokens, self.public);
         let &Arguments { chunks, private, .. } = arguments;
@@ -329,6 +355,7 @@ impl Planned {
         }
         println!();
         let gigabytes = |bytes: u64| bytes as f64 / GIGABYTE;
+        println!("{:<30} {:>9.2} GB", format!("{keys} keys as they are sent"), gigabytes(*wire));
         for (what, bytes) in self.memory.iter().chain([&("memory with one session", self.total_bytes())]) {
             println!("{what:<30} {:>9.2} GB", gigabytes(*bytes));
         }
