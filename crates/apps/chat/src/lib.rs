@@ -20,7 +20,7 @@ pub use error::ChatError;
 pub use generation::{End, PrivateGeneration, Statistics};
 pub use kept::SessionStore;
 pub use keys::LlamaKeys;
-pub use server::{LlamaServer, PassInput, ServedModel, ServerOptions};
+pub use server::{LlamaServer, PassInput, ServedModel, ServerOptions, small_degree};
 
 mod proto {
     #![allow(missing_docs)]

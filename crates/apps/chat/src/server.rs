@@ -148,6 +148,7 @@ impl Default for ServerOptions {
 pub struct LlamaServer {
     description: Description,
     encoder: Encoder,
+    model: Arc<Model>,
     program: Program,
     /// The first layer, if clients encrypt tokens.
     first: Option<FirstLayer>,
@@ -296,6 +297,7 @@ impl LlamaServer {
             description: Description::new(header, own)?,
             encoder,
             prefix: model.prefix_cache(&prefix)?,
+            model: Arc::clone(&model),
             program,
             first,
             bootstrapper,
@@ -335,10 +337,6 @@ impl LlamaServer {
         self.key_limits().memory_bytes
     }
 
-    fn model(&self) -> &Model {
-        self.program.model()
-    }
-
     fn begin(
         &self,
         client: ClientId,
@@ -359,13 +357,13 @@ impl LlamaServer {
     fn public_cache(&self, tokens: &[u32], cancel: &AtomicBool) -> Result<KvCache, ChatError> {
         let mut public = self.prefix.clone();
         if !tokens.is_empty() {
-            self.model().check(tokens, &public)?;
+            self.model.check(tokens, &public)?;
         }
         for tokens in tokens.chunks(PUBLIC_AT_ONCE) {
             if cancel.load(Ordering::Relaxed) {
                 return Err(ChatError::Cancelled);
             }
-            self.model().forward(tokens, &mut public, &mut ())?;
+            self.model.forward(tokens, &mut public, &mut ())?;
         }
         Ok(public)
     }
@@ -435,7 +433,7 @@ impl LlamaServer {
 
     /// Steps of a pass that are reported.
     fn steps(&self) -> u32 {
-        self.model().config.layers as u32 + 1
+        self.model.config.layers as u32 + 1
     }
 
     /// Runs a chunk. Returns the state of the session afterwards, and the answer.
@@ -466,7 +464,7 @@ impl LlamaServer {
         let pass = PassArithmetic::new(
             &machine,
             &self.program,
-            &state.public,
+            state.public.as_ref(),
             &mut private,
             (begins, self.description.chunks_behind(state.public.len())),
         )?;
@@ -495,7 +493,7 @@ fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
 }
 
 /// Degree of the ring for products on coefficients: a sixteenth of the large one is secure for its few primes.
-fn small_degree(parameters: &CkksParameters) -> usize {
+pub fn small_degree(parameters: &CkksParameters) -> usize {
     (parameters.ring().degree() / 16).max(512)
 }
 
@@ -564,7 +562,7 @@ impl ServerHalf for LlamaServer {
 
     fn limits(&self) -> unspoken_protocol::Limits {
         let (parameters, level) = (self.description.parameters(), self.description.input_level());
-        let vectors = self.program.layout().activation_vectors(self.model().config.width) * self.program.layout().parts;
+        let vectors = self.program.layout().activation_vectors(self.model.config.width) * self.program.layout().parts;
         let inputs = vectors as u64 * vector_bytes(parameters, level);
         unspoken_protocol::Limits {
             query_bytes: self.description.query_bytes(),
@@ -578,7 +576,7 @@ impl ServerHalf for LlamaServer {
 
     /// With the memory for all sessions, whether they have begun or not.
     fn prepared_bytes(&self) -> u64 {
-        let weights = self.model().config.parameters(self.model().weights.head.is_none()) * size_of::<f32>();
+        let weights = self.model.config.parameters(self.model.weights.head.is_none()) * size_of::<f32>();
         let sessions = self.limits.sessions as u64 * self.session_bytes;
         weights as u64
             + self.program.prepared_bytes()
@@ -644,7 +642,7 @@ impl LlamaServer {
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
         let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
         let (chunk, chunks) = (received.chunk, received.chunks);
-        let place = PassPlace { program: &self.program, public, chunk, chunks };
+        let place = PassPlace { program: &self.program, public: public.into(), chunk, chunks };
         part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?)
     }
 }

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use unspoken_ckks::{Arithmetic, CkksError, Polynomial};
 use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Function, Place, Quantity, Shape, TensorArithmetic};
-use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
 use crate::layout::{Blocks, Columns};
@@ -15,6 +14,7 @@ use crate::linear::{LinearPlaces, width_of};
 use crate::machine::Machine;
 use crate::ops::{Context, Role};
 use crate::program::Program;
+use crate::public::Public;
 use crate::session::{SeenRows, Session};
 
 /// A tensor of encrypted or simulated vectors.
@@ -46,16 +46,16 @@ impl<V> Tensor<V> {
     }
 }
 
-/// How a step can be run.
+/// How a step can be run: where it computes (as in [`Work`](crate::Work)) and the levels it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// At any level. The number counts the levels from the input down to the result.
-    Spends(usize),
+    Slots(usize),
     /// One level below. The result cannot be bootstrapped before its rows and their products; each of these two steps
     /// takes a level.
-    Skews,
+    Cache,
     /// Between the halves of a bootstrap. The number counts the levels from the bootstrap's level down to the result.
-    Refreshes(usize),
+    Coefficients(usize),
 }
 
 /// A step that was run.
@@ -115,11 +115,12 @@ where
     pub fn new(
         machine: &'a M,
         program: &'a Program,
-        public: &'a KvCache,
+        public: impl Into<Public<'a>>,
         session: &'a mut Session<M::Vector>,
         (next, chunks): (bool, usize),
     ) -> Result<Self, PassError> {
         let layout = program.layout();
+        let public = public.into();
         let columns = Columns::new(layout, public.len(), chunks);
         let (chunk, blocks) = (session.chunk, Blocks::all(layout));
         let mut context = Context { machine, program, public, columns, chunk, blocks };
@@ -127,10 +128,10 @@ where
             session.advance(&context)?;
             context.chunk = session.chunk;
         }
-        let (last, most) = (public.len() + (session.chunk + 1) * layout.chunk(), program.model.config.context);
+        let (last, most) = (public.len() + (session.chunk + 1) * layout.chunk(), program.config().context);
         if session.chunk >= chunks || last > most {
             let found =
-                format!("chunk {} of {} tokens behind {} public ones", session.chunk + 1, layout.chunk(), public.len());
+                format!("chunk {} of {} tokens after {} public ones", session.chunk + 1, layout.chunk(), public.len());
             let needed = format!("at most {chunks} chunks, and a context of {most} tokens");
             return Err(PassError::Session { found, needed });
         }
@@ -139,7 +140,7 @@ where
 
     /// A pass of which others run the steps before `step`.
     pub(crate) fn from_step(context: Context<'a, M>, session: &'a mut Session<M::Vector>, step: usize) -> Self {
-        let caches = vec![[0; 2]; context.program.model.config.layers];
+        let caches = vec![[0; 2]; context.program.config().layers];
         let (steps, tensors) = (Vec::new(), 0);
         PassArithmetic { context, session, bootstraps: 0, watch: None, elsewhere: step, steps, tensors, caches }
     }
@@ -157,7 +158,7 @@ where
     /// Queries of the blocks of heads of this pass.
     pub(crate) fn queries(&mut self, layer: usize, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
         let program = self.context.program;
-        let shape = Shape { tokens: program.layout.chunk(), groups: 1, width: program.model.config.query_width() };
+        let shape = Shape { tokens: program.layout.chunk(), groups: 1, width: program.config().query_width() };
         self.tensor(Place::new(layer, Quantity::RotatedQuery), vectors, shape)
     }
 
@@ -168,7 +169,7 @@ where
 
     /// The input of a pass: vectors of the embeddings, divided by [`Program::input_unit`].
     pub fn input(&mut self, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
-        let (layout, width) = (self.context.program.layout(), self.context.program.model.config.width);
+        let (layout, width) = (self.context.program.layout(), self.context.program.config().width);
         let place = Place::new(0, Quantity::Residual);
         self.tensor(place, vectors, Shape { tokens: layout.chunk(), groups: 1, width })
     }
@@ -283,10 +284,10 @@ where
         let bootstrap = self.context.machine.bootstrap();
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
         let needed = match methods[0] {
-            Method::Spends(spent) if Program::is_last(place) => spent,
-            Method::Skews => entry + 3,
-            Method::Spends(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
-            Method::Refreshes(_) => entry,
+            Method::Slots(spent) if Program::is_last(place) => spent,
+            Method::Cache => entry + 3,
+            Method::Slots(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
+            Method::Coefficients(_) => entry,
         };
         if top < needed {
             return Err(PassError::Levels { place, found: top - entry, needed: needed - entry });
@@ -332,7 +333,7 @@ where
     fn skew(&mut self, layer: usize, input: &Tensor<M::Vector>, role: Role) -> Result<(), PassError> {
         let quantity = if role == Role::Keys { Quantity::RotatedKey } else { Quantity::Value };
         let place = Place::new(layer, quantity);
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Skews])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Cache])?;
         let skewed = self.context.skew(&inputs[0])?;
         let number = self.number();
         self.caches[layer][usize::from(role == Role::Values)] = number;
@@ -351,7 +352,7 @@ where
         let skewed = self.session.layers[layer].last(role);
         let level = skewed.iter().map(|vector| self.arithmetic().level(vector)).min().unwrap_or(0);
         let cache = (self.caches[layer][usize::from(role == Role::Values)], level);
-        let (_, mut inputs) = self.prepare(place, &[input], Some(cache), &[Method::Spends(1)])?;
+        let (_, mut inputs) = self.prepare(place, &[input], Some(cache), &[Method::Slots(1)])?;
         let level = self.steps.last().map_or(0, |step| step.choice.level);
         let rows = self.session.layers[layer].seen(&self.context, role, level)?;
         Ok((inputs.remove(0), rows))
@@ -391,21 +392,21 @@ where
 
     fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
         let program = self.context.program;
-        let map = LinearPlaces::new(&program.model.config, program.layout(), places);
-        let refreshes = Method::Refreshes(usize::from(map.side_by_side.is_some()));
+        let map = LinearPlaces::new(program.config(), program.layout(), places);
+        let on_coefficients = Method::Coefficients(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
-            // Long maps have a bootstrap before or after them in any case.
-            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), refreshes],
-            true => &[refreshes, Method::Spends(1)],
-            false => &[refreshes],
+            // Results of long maps have a bootstrap before them or after them in any case.
+            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Slots(1), on_coefficients],
+            true => &[on_coefficients, Method::Slots(1)],
+            false => &[on_coefficients],
         };
         let (method, inputs) = self.prepare(places[0], &[input], None, methods)?;
         if let Some(step) = self.steps.last_mut() {
             step.places = places.to_vec();
         }
         let vectors = match method {
-            Method::Spends(_) | Method::Skews => self.context.linear_on_slots(&inputs[0], places)?,
-            Method::Refreshes(_) => {
+            Method::Slots(_) | Method::Cache => self.context.linear_on_slots(&inputs[0], places)?,
+            Method::Coefficients(_) => {
                 let fresh = map.on_coefficients() * program.layout.parts;
                 self.bootstraps += fresh;
                 if let Some(step) = self.steps.last_mut() {
@@ -414,14 +415,10 @@ where
                 self.context.linear_on_coefficients(&inputs[0], places)?
             }
         };
-        let (mut vectors, config) = (vectors.into_iter(), &program.model.config);
+        let (mut vectors, config) = (vectors.into_iter(), program.config());
         let mut tensors = Vec::with_capacity(places.len());
         for (place, count) in places.iter().zip(&map.vectors) {
-            let width = match place.quantity {
-                Quantity::Query => config.query_width(),
-                Quantity::Key | Quantity::Value => config.kv_width(),
-                quantity => width_of(config, quantity),
-            };
+            let width = width_of(config, place.quantity);
             let vectors = vectors.by_ref().take(count * program.layout().parts).collect();
             tensors.push(self.finished(*place, Shape { width, ..input.shape }, vectors));
         }
@@ -429,10 +426,10 @@ where
     }
 
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(1)])?;
         let program = self.context.program;
         let units = &program.units.layers[place.layer];
-        let root = (program.model.config.head_width as f64).sqrt();
+        let root = (program.config().head_width as f64).sqrt();
         let factor = |head: usize| match place.quantity {
             Quantity::RotatedQuery => units.query * units.key / (root * units.score[head].0),
             _ => 1.0,
@@ -453,7 +450,7 @@ where
     fn attend(&mut self, weights: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
         let (weights_now, rows) = self.with_cache(place, weights, (*cache, Role::Values))?;
         let sums = self.context.attend(&weights_now, &rows, *cache)?;
-        let width = self.context.program.model.config.query_width();
+        let width = self.context.program.config().query_width();
         Ok(self.finished(place, Shape { groups: 1, width, ..weights.shape }, sums))
     }
 
@@ -473,7 +470,7 @@ where
     fn function(&mut self, _: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let polynomials = self.context.program.units.polynomials(place).unwrap_or_default();
         let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(levels)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(levels)])?;
         let result = self.context.functions(place, &inputs[0]).map_err(|error| error.at(place))?;
         Ok(self.finished(place, input.shape, result))
     }
@@ -482,37 +479,37 @@ where
         let program = self.context.program;
         let shape = Shape { width: 1, ..input.shape };
         if let Quantity::SoftmaxSquare(round) = place.quantity {
-            let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
+            let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(1)])?;
             let offsets = &program.units.layers[place.layer].rounds[usize::from(round)].offsets;
             let result = self.context.column_squares(&inputs[0], offsets);
             return self.finish(place, shape, result);
         }
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(2)])?;
-        let period = program.layout().period(program.model.config.width);
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(2)])?;
+        let period = program.layout().period(program.config().width);
         let result = self.context.norm_square(&inputs[0], period, program.units.norm(place));
         self.finish(place, shape, result)
     }
 
     fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input, factors], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input, factors], None, &[Method::Slots(1)])?;
         let result = self.context.scale(&inputs[0], &inputs[1]);
         self.finish(place, input.shape, result)
     }
 
     fn multiply(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Slots(1)])?;
         let result = self.context.multiply(&inputs[0], &inputs[1]);
         self.finish(place, a.shape, result)
     }
 
     fn square(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(1)])?;
         let result = self.context.multiply(&inputs[0], &inputs[0]);
         self.finish(place, input.shape, result)
     }
 
     fn add(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Spends(0)])?;
+        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Slots(0)])?;
         let result = self.context.add(&inputs[0], &inputs[1]);
         self.finish(place, a.shape, result)
     }

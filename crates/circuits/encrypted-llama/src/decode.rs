@@ -18,7 +18,7 @@ impl Program {
         slots: &[&[Complex64]],
         (public, chunk, chunks): (usize, usize, usize),
     ) -> Option<Array3<f64>> {
-        let (layout, config) = (&self.layout, &self.model.config);
+        let (layout, config) = (&self.layout, self.config());
         let columns = Columns::new(layout, public, chunks);
         let layer = self.units.layers.get(place.layer);
         let split = |token: usize| (token % layout.tokens, token / layout.tokens);

@@ -10,6 +10,7 @@ use crate::error::PassError;
 use crate::machine::SimulatedMachine;
 use crate::place::{CountedStep, Prices};
 use crate::program::Program;
+use crate::public::Public;
 use crate::session::Session;
 use crate::spread::{SimulatedProcesses, SpreadTimes};
 
@@ -109,11 +110,11 @@ impl Program {
         if processes.is_empty() {
             return Ok(Vec::new());
         }
-        let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
+        let public = Public::counted(public);
         let simulator = Simulator::counting(encoder);
         let input = self.input_without_values(&simulator)?;
         let pass = |machine: &SimulatedMachine<'_>, session: &mut Session<_>| -> Result<(), PassError> {
-            PassArithmetic::new(machine, self, &cache, session, (true, chunks))?.run(input.clone())?;
+            PassArithmetic::new(machine, self, public, session, (true, chunks))?.run(input.clone())?;
             Ok(())
         };
         let mut before = self.session();
@@ -138,9 +139,9 @@ impl Program {
 fn explained(counted: CountedStep, bytes: impl Fn(usize) -> u64) -> ExplainedStep {
     let CountedStep { step, own, refreshed, key_switches } = counted;
     let work = match step.methods[step.choice.way] {
-        Method::Spends(_) => Work::Slots,
-        Method::Skews => Work::Cache,
-        Method::Refreshes(_) => Work::Coefficients,
+        Method::Slots(_) => Work::Slots,
+        Method::Cache => Work::Cache,
+        Method::Coefficients(_) => Work::Coefficients,
     };
     let vectors = step.vectors.iter().zip(&step.choice.refreshed);
     ExplainedStep {

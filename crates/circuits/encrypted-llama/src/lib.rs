@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod arithmetic;
+mod count;
 mod decode;
 mod error;
 mod explain;
@@ -13,6 +14,7 @@ mod packing;
 mod part;
 mod place;
 mod program;
+mod public;
 mod requirements;
 mod session;
 mod slot_map;
@@ -20,6 +22,7 @@ mod spread;
 mod units;
 
 pub use arithmetic::{PassArithmetic, Tensor};
+pub use count::{CountedPass, Dimensions};
 pub use error::PassError;
 pub use explain::{ExplainedStep, Work};
 pub use layout::{Columns, Key, Layout};
@@ -28,6 +31,7 @@ pub use machine::{EncryptedMachine, Machine, SimulatedMachine};
 pub use part::{Part, PassPlace, Task};
 pub use place::Placed;
 pub use program::{PassResult, Program, WEIGHT_BITS};
+pub use public::Public;
 pub use requirements::Requirements;
 pub use session::Session;
 pub use spread::{Helpers, SimulatedProcesses, SpreadTimes};

@@ -33,8 +33,8 @@ pub(crate) struct LinearMap {
     places: LinearPlaces,
     /// The row of each dimension of each vector of the outputs, of one place after the other.
     pub(crate) outputs: Vec<Vec<Option<usize>>>,
-    /// Weights in the units of inputs and outputs.
-    weights: Array2<f32>,
+    /// Weights in the units of inputs and outputs; none of a program that only counts.
+    weights: Option<Array2<f32>>,
 }
 
 impl LinearPlaces {
@@ -88,15 +88,21 @@ impl LinearPlaces {
 
 impl LinearMap {
     /// The maps of the places of a layer, which have one input.
-    pub fn new(model: &Model, layout: &Layout, units: &Units, places: &[Place]) -> Result<Self, CircuitError> {
-        let config = &model.config;
+    pub fn new(
+        (config, model): (&Config, Option<&Model>),
+        layout: &Layout,
+        units: &Units,
+        places: &[Place],
+    ) -> Result<Self, CircuitError> {
         let own = LinearPlaces::new(config, layout, places);
         let (mut rows, mut outputs) = (Vec::new(), Vec::new());
         for place in places {
             outputs.extend(outputs_of(config, layout, place.quantity, rows.len()));
-            let count = linear_weights(model, *place)?.nrows();
-            rows.extend((0..count).map(|row| (*place, row)));
+            rows.extend((0..width_of(config, place.quantity)).map(|row| (*place, row)));
         }
+        let Some(model) = model else {
+            return Ok(LinearMap { places: own, outputs, weights: None });
+        };
         let mut weights = Array2::zeros((rows.len(), own.inputs.len()));
         for (index, (place, row)) in rows.iter().enumerate() {
             let source = linear_weights(model, *place)?.row(*row);
@@ -105,7 +111,14 @@ impl LinearMap {
                 *target = (f64::from(*weight) * units.of_input(*place, column) / output) as f32;
             }
         }
-        Ok(LinearMap { places: own, outputs, weights })
+        Ok(LinearMap { places: own, outputs, weights: Some(weights) })
+    }
+
+    /// A weight; if it is not known, one that differs from others, so that no diagonal takes less memory than those of
+    /// weights.
+    fn weight(&self, row: usize, column: usize) -> f64 {
+        let mixed = || ((row << 20 ^ column) as u32).wrapping_mul(0x9e37_79b9);
+        self.weights.as_ref().map_or_else(|| 1.0 + f64::from(mixed()), |weights| f64::from(weights[(row, column)]))
     }
 
     /// The map of slots for a vector of the outputs.
@@ -120,7 +133,7 @@ impl LinearMap {
             for turn in 0..period {
                 if let Some(column) = columns[(dimension + turn) % period] {
                     let source = token + layout.tokens * ((dimension + turn) % layout.dimensions());
-                    take(source, f64::from(self.weights[(row, column)]));
+                    take(source, self.weight(row, column));
                 }
             }
         })
@@ -142,8 +155,10 @@ impl LinearMap {
         rows.dedup();
         let outputs: Vec<Option<usize>> = all.into_iter().map(|row| rows.binary_search(&row?).ok()).collect();
         let places = DimensionPlaces { inputs: &self.places.inputs, outputs: &outputs };
-        let entry = |row: usize, column| f64::from(self.weights[(rows[row], column)]);
-        CoefficientMatrix::new(plan, small, &places, rows.len(), entry)
+        match self.weights {
+            Some(_) => CoefficientMatrix::new(plan, small, &places, rows.len(), |row, c| self.weight(rows[row], c)),
+            None => CoefficientMatrix::counted(plan, small, &places, rows.len()),
+        }
     }
 }
 
@@ -176,6 +191,8 @@ fn outputs_of(config: &Config, layout: &Layout, quantity: Quantity, first: usize
 /// Width of activations.
 pub(crate) fn width_of(config: &Config, quantity: Quantity) -> usize {
     match quantity {
+        Quantity::Query => config.query_width(),
+        Quantity::Key | Quantity::Value => config.kv_width(),
         Quantity::Gate | Quantity::Up | Quantity::Silu | Quantity::Hidden => config.ffn_width,
         Quantity::Logits => config.vocabulary,
         _ => config.width,

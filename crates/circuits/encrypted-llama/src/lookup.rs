@@ -100,7 +100,7 @@ impl Program {
     /// If the ring of queries has less than 128 bits.
     pub fn token_encoding(&self) -> Result<Option<TokenEncoding>, PassError> {
         let parameters = CompactQueryParameters::new(self.bootstrap.parameters().rlwe()).map_err(CkksError::from)?;
-        Ok(TokenEncoding::new(parameters, &self.layout, self.model.config.vocabulary))
+        Ok(TokenEncoding::new(parameters, &self.layout, self.config().vocabulary))
     }
 
     /// The lookup of embeddings as the first layer.
@@ -109,10 +109,11 @@ impl Program {
     /// If the vocabulary is too large.
     pub fn embedding_lookup(&self) -> Result<EmbeddingLookup, PassError> {
         let encoding = self.token_encoding()?.ok_or_else(|| {
-            let found = format!("{} tokens", self.model.config.vocabulary);
+            let found = format!("{} tokens", self.config().vocabulary);
             PassError::Vocabulary { found, needed: format!("at most {MAX_COLUMNS}") }
         })?;
-        let (layout, embedding) = (&self.layout, &self.model.weights.embedding);
+        let missing = || PassError::Session { found: "dimensions alone".into(), needed: "a model with weights".into() };
+        let (layout, embedding) = (&self.layout, &self.model.as_ref().ok_or_else(missing)?.weights.embedding);
         let (width, half) = (embedding.ncols(), encoding.columns / 2);
         let unit = self.input_unit();
         let entries: Vec<f64> = embedding.t().iter().map(|value| f64::from(*value) / unit).collect();

@@ -2,6 +2,7 @@
 //!
 //! The vectors of a tensor are ordered by their dimensions or columns first, by part second.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -10,13 +11,13 @@ use unspoken_ckks::{
     SlotPolynomials, Steps, evaluate_slots, evaluate_to_scale,
 };
 use unspoken_llama::{Place, Quantity};
-use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
 use crate::layout::{Blocks, Columns, Key, Layout};
 use crate::linear::LinearPlaces;
 use crate::machine::Machine;
 use crate::program::{Program, TransformKey, TransformKind};
+use crate::public::Public;
 use crate::slot_map::SlotMap;
 use crate::units::NormUnits;
 
@@ -25,7 +26,7 @@ pub(crate) struct Context<'a, M: Machine> {
     pub machine: &'a M,
     pub program: &'a Program,
     /// Keys and values of the prefix and the public tokens.
-    pub public: &'a KvCache,
+    pub public: Public<'a>,
     pub columns: Columns,
     /// The chunk of the pass.
     pub chunk: usize,
@@ -172,10 +173,22 @@ where
     ) -> Result<Vec<M::Vector>, CkksError> {
         let a = self.arithmetic();
         let zero = Polynomial::chebyshev(&[], -1.0, 1.0)?;
-        let all: Vec<Polynomial> = polynomials.iter().cloned().chain([zero]).collect();
+        // One of the largest degree is always there, so that all vectors take the same levels.
+        let largest = (0..polynomials.len()).max_by_key(|&index| polynomials[index].degree());
         self.each(input, |index, vector| {
-            let slots = slots(index).into_iter().map(|index| index.unwrap_or(polynomials.len())).collect();
-            evaluate_slots(a, vector, &SlotPolynomials::new(&all, slots)?, a.parameters().scale())
+            let mut slots = slots(index);
+            let mut used: Vec<Option<usize>> = slots.iter().copied().chain([largest, None]).collect();
+            used.sort_unstable();
+            used.dedup();
+            if self.public.is_counted() {
+                // Without values each polynomial needs one slot.
+                slots.clone_from(&used);
+                slots.resize(slots.len().next_power_of_two(), None);
+            }
+            let own: Vec<Polynomial> =
+                used.iter().map(|index| index.map_or(&zero, |index| &polynomials[index]).clone()).collect();
+            let slots = slots.iter().map(|index| used.binary_search(index).unwrap_or_default()).collect();
+            evaluate_slots(a, vector, &SlotPolynomials::new(&own, slots)?, a.parameters().scale())
         })
     }
 
@@ -200,19 +213,28 @@ where
         let layout = self.layout();
         let (rest, part) = (index / layout.parts, index % layout.parts);
         let (block, vector) = (self.blocks.first + rest / self.columns.vectors, rest % self.columns.vectors);
-        let head_of = |slot: usize| {
-            let (token, head, column) = layout.place(slot);
-            let head = block * layout.block_heads + head;
-            let sees = match self.columns.key(layout, vector, column) {
-                Key::Empty => false,
-                Key::Public(_) => true,
-                Key::Private { chunk, part: of, offset } => {
-                    chunk < self.chunk || (chunk == self.chunk && (of < part || (of == part && offset <= token)))
-                }
-            };
-            (sees && head < layout.heads).then_some(head)
+        // The first token that sees the key of a column.
+        let first = |column: usize| match self.columns.key(layout, vector, column) {
+            Key::Empty => layout.tokens,
+            Key::Public(_) => 0,
+            Key::Private { chunk, part: of, offset } => match (chunk, of).cmp(&(self.chunk, part)) {
+                Ordering::Less => 0,
+                Ordering::Equal => offset,
+                Ordering::Greater => layout.tokens,
+            },
         };
-        (0..layout.slots).map(head_of).collect()
+        let mut heads = vec![None; layout.slots];
+        for column in 0..layout.columns() {
+            let first = first(column);
+            for head in 0..layout.block_heads {
+                let number = block * layout.block_heads + head;
+                if number < layout.heads {
+                    let end = layout.slot(0, head, column) + layout.tokens;
+                    heads[end - layout.tokens + first..end].fill(Some(number));
+                }
+            }
+        }
+        heads
     }
 
     /// Products with a factor: there is one for `group` successive vectors of each part.
@@ -279,7 +301,7 @@ where
     /// side.
     pub fn linear_on_coefficients(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
         let results = self.refresh_product(input, places)?;
-        match LinearPlaces::new(&self.program.model.config, self.layout(), places).side_by_side {
+        match LinearPlaces::new(self.program.config(), self.layout(), places).side_by_side {
             Some(period) => Ok(self.apart(&results, (places.len(), period))?),
             None => Ok(results),
         }
@@ -309,7 +331,7 @@ where
         position: usize,
         factor: impl Fn(usize) -> f64,
     ) -> Result<Vec<M::Vector>, CkksError> {
-        let (layout, config) = (self.layout(), &self.program.model.config);
+        let (layout, config) = (self.layout(), self.program.config());
         let a = self.arithmetic();
         let half = layout.width / 2;
         let mut results = Vec::with_capacity(input.len());
@@ -358,10 +380,11 @@ where
         let (layout, a) = (self.layout(), self.arithmetic());
         let first = input.first().ok_or_else(|| none("arrange keys and values"))?;
         let skew = self.transform((TransformKind::Skew, 0), first, |_| {
-            let map = SlotMap::gather(layout.slots, |slot| {
+            let source = |slot: usize| {
                 let (token, head, column) = layout.place(slot);
-                Some(layout.slot((token + layout.tokens - column % layout.tokens) % layout.tokens, head, column))
-            });
+                layout.slot((token + layout.tokens - column % layout.tokens) % layout.tokens, head, column)
+            };
+            let map = SlotMap::gather(layout.slots, false, (0..layout.slots).map(|slot| (slot, source(slot))));
             let (difference, first) = (1, 1 - layout.tokens as i64);
             (map, Steps { difference, first, babies: 2 * layout.tokens })
         })?;
@@ -437,21 +460,30 @@ where
     ) -> SlotMap {
         let (layout, vector) = (self.layout(), self.vector_of(chunk, part));
         let (tokens, columns) = (layout.tokens, layout.columns());
-        SlotMap::gather(layout.slots, |slot| {
-            let (token, head, column) = layout.place(slot);
+        let of_column = move |column: usize| {
             let keyed = if role == Role::Keys { column } else { (column + turn) % columns };
-            let Key::Private { chunk: of, part: of_part, offset } = self.columns.key(layout, vector, keyed) else {
-                return None;
-            };
-            if (of, of_part) != (chunk, part) || (visible == Visible::NotLater && offset > token) {
-                return None;
+            match self.columns.key(layout, vector, keyed) {
+                Key::Private { chunk: of, part: of_part, offset } if (of, of_part) == (chunk, part) => {
+                    let first = if visible == Visible::NotLater { offset } else { 0 };
+                    Some((column, if whole { (column + turn) % columns } else { column }, first))
+                }
+                _ => None,
             }
-            let turned = if whole { (column + turn) % columns } else { column };
-            Some(match role {
-                Role::Keys => layout.slot((token + turn) % tokens, head, turned),
-                Role::Values => layout.slot((token + turn * (tokens - 1)) % tokens, head, column),
+        };
+        // All heads have the same rotations.
+        let counted = self.public.is_counted();
+        let heads = if counted { 1 } else { layout.block_heads };
+        let pairs = (0..columns).filter_map(of_column).flat_map(|(column, turned, first)| {
+            let heads = (0..heads).flat_map(move |head| (first..tokens).map(move |token| (head, token)));
+            heads.map(move |(head, token)| {
+                let source = match role {
+                    Role::Keys => layout.slot((token + turn) % tokens, head, turned),
+                    Role::Values => layout.slot((token + turn * (tokens - 1)) % tokens, head, column),
+                };
+                (layout.slot(token, head, column), source)
             })
-        })
+        });
+        SlotMap::gather(layout.slots, counted, pairs)
     }
 
     /// Several maps of one vector, with the rotations of one decomposition. One level.
@@ -507,7 +539,7 @@ where
                 let public = |turn: usize| {
                     self.public_factors((self.blocks.first + block, vector), |key, head, column| {
                         let coordinate = layout.coordinate((column + turn) % layout.width)?;
-                        Some(f64::from(self.public.keys(layer, head)[(key, coordinate)]) / units.key)
+                        Some(self.public.key((layer, head), key, coordinate) / units.key)
                     })
                 };
                 let public = self.prepared(public, (level, self.scale_of(&private)))?;
@@ -546,7 +578,7 @@ where
                     let at = |column: usize| (column + turn) % layout.columns();
                     self.public_columns((self.blocks.first + block, vector), at, |key, head, column| {
                         let coordinate = layout.coordinate(column % layout.width)?;
-                        Some(f64::from(self.public.values(layer, head)[(key, coordinate)]) / units.value)
+                        Some(self.public.value((layer, head), key, coordinate) / units.value)
                     })
                 };
                 let public = self.prepared(public, (level, self.scale_of(&private)))?;
@@ -606,8 +638,9 @@ where
         value: impl Fn(usize, usize, usize) -> Option<f64>,
     ) -> Option<Vec<Complex64>> {
         let layout = self.layout();
-        let group = self.program.model.config.group();
-        let mut factors = vec![Complex64::default(); layout.slots];
+        let group = self.program.config().group();
+        let slots = if self.public.is_counted() { 0 } else { layout.slots };
+        let mut factors = vec![Complex64::default(); slots];
         let mut any = false;
         for column in 0..layout.columns() {
             let Key::Public(key) = self.columns.key(layout, vector, at(column)) else { continue };
@@ -617,6 +650,9 @@ where
                     continue;
                 }
                 let Some(factor) = value(key, number / group, column) else { continue };
+                if self.public.is_counted() {
+                    return Some(vec![Complex64::from(factor)]);
+                }
                 any = true;
                 let first = layout.slot(0, head, column);
                 factors[first..first + layout.tokens].fill(Complex64::from(factor));

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use unspoken_ckks::{Arithmetic, CkksError, SCALE_TOLERANCE};
 use unspoken_llama::{Place, Quantity};
-use unspoken_llama_model::KvCache;
 
 use crate::arithmetic::{PassArithmetic, Tensor};
 use crate::error::PassError;
@@ -12,6 +11,7 @@ use crate::layout::{Blocks, Columns, Layout};
 use crate::machine::Machine;
 use crate::ops::Context;
 use crate::program::Program;
+use crate::public::Public;
 use crate::session::{LayerCache, Session};
 
 /// A part of a pass, with its own copies of vectors.
@@ -76,7 +76,7 @@ pub struct PassPlace<'a> {
     /// The program.
     pub program: &'a Program,
     /// Keys and values of the prefix and the public tokens.
-    pub public: &'a KvCache,
+    pub public: Public<'a>,
     /// The chunk of the pass.
     pub chunk: usize,
     /// Chunks that the session has room for.
@@ -124,10 +124,10 @@ impl PassPlace<'_> {
 
     fn context<'a, M: Machine>(&'a self, machine: &'a M, blocks: Blocks) -> Result<Context<'a, M>, PassError> {
         let (program, public, chunk) = (self.program, self.public, self.chunk);
-        let most = program.model.config.context;
+        let most = program.config().context;
         let room = most.saturating_sub(public.len()) / program.layout.chunk();
         if chunk >= self.chunks || self.chunks > room {
-            let found = format!("chunk {chunk} of {} behind {} public tokens", self.chunks, public.len());
+            let found = format!("chunk {chunk} of {} after {} public tokens", self.chunks, public.len());
             return Err(refused(found, &format!("a smaller one, and chunks for a context of {most} tokens")));
         }
         let columns = Columns::new(&program.layout, public.len(), self.chunks);
@@ -146,8 +146,8 @@ impl PassPlace<'_> {
     {
         let (program, layout) = (self.program, &self.program.layout);
         let circuit = &program.circuit;
-        if layer >= program.model.config.layers || block >= layout.blocks {
-            let needed = format!("{} layers with {} blocks", program.model.config.layers, layout.blocks);
+        if layer >= program.config().layers || block >= layout.blocks {
+            let needed = format!("{} layers with {} blocks", program.config().layers, layout.blocks);
             return Err(refused(format!("heads of layer {layer}, block {block}"), &needed));
         }
         let blocks = Blocks { first: block, count: 1 };
@@ -158,7 +158,7 @@ impl PassPlace<'_> {
             rest.next().cloned().ok_or_else(found)
         };
         let queries = (0..layout.parts).map(|_| next()).collect::<Result<Vec<_>, _>>()?;
-        let mut session = Session::empty(program.model.config.layers, layout.width);
+        let mut session = Session::empty(program.config().layers, layout.width);
         session.layers[layer] = LayerCache::restore((layout, &context.columns, blocks), self.chunk, &mut next)?;
         if rest.next().is_some() {
             return Err(refused(format!("{} vectors", vectors.len()), "those of queries, keys and values alone"));
@@ -243,8 +243,8 @@ where
         let outputs = self.program.output_vectors(places);
         // Vectors that one bootstrap makes.
         let together = if real == 1 { 2 } else { 1 };
-        let (before, behind) = (input.len() / real, outputs.div_ceil(together));
-        if self.machine.processes() == 1 || (before == 1 && behind == 1) {
+        let (before, after) = (input.len() / real, outputs.div_ceil(together));
+        if self.machine.processes() == 1 || (before == 1 && after == 1) {
             let matrix = self.program.matrix(places)?;
             return Ok(self.machine.refresh_product(&matrix, real, &input.iter().collect::<Vec<_>>())?);
         }
@@ -260,7 +260,7 @@ where
         let halves: Vec<_> = halves.collect();
         let vectors = if before > 1 { self.spread(halves)?.concat() } else { self.compute_here(&halves[0])? };
         // One bootstrap to a part, whatever the number of processes: each block has a matrix that stays.
-        let blocks = (0..behind).map(|block| {
+        let blocks = (0..after).map(|block| {
             let (first, end) = (block * together, ((block + 1) * together).min(outputs));
             Part {
                 task: Task::Product { places: places.to_vec(), outputs: first..end, scale },
@@ -268,7 +268,7 @@ where
             }
         });
         let blocks: Vec<_> = blocks.collect();
-        if behind == 1 { self.compute_here(&blocks[0]) } else { Ok(self.spread(blocks)?.concat()) }
+        if after == 1 { self.compute_here(&blocks[0]) } else { Ok(self.spread(blocks)?.concat()) }
     }
 
     fn compute_here(&self, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError> {

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use unspoken_ckks::{CkksError, CkksParameters, Cost, CostModel, Encoder, Simulated, Simulator};
 use unspoken_llama::Quantity;
 use unspoken_llama::placement::{Ladder, Landing, Segment, Step as PlacedStep, Way, chain};
-use unspoken_llama_model::KvCache;
 
 use crate::arithmetic::{Method, PassArithmetic, Step};
 use crate::error::PassError;
@@ -14,6 +13,7 @@ use crate::layout::{Blocks, Columns};
 use crate::machine::{Machine, SimulatedMachine};
 use crate::ops::Context;
 use crate::program::Program;
+use crate::public::Public;
 use crate::session::Session;
 
 /// A pass with its bootstraps placed.
@@ -77,7 +77,6 @@ pub(crate) struct Prices<'a> {
     program: &'a Program,
     encoder: &'a Encoder,
     public: usize,
-    cache: KvCache,
     model: &'a CostModel,
     /// Seconds of a bootstrap of one vector, and of two together.
     refresh: [f64; 2],
@@ -92,14 +91,13 @@ impl<'a> Prices<'a> {
         public: usize,
         model: &'a CostModel,
     ) -> Result<Self, PassError> {
-        let cache = program.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
         let parameters = encoder.parameters();
         let switch = |level: usize| {
             let basis = parameters.basis(level);
             model.seconds(&Cost::key_switch(parameters.ring(), basis, basis))
         };
         let by_level = (0..=parameters.circuit_level()).map(switch).collect();
-        let mut prices = Prices { program, encoder, public, cache, model, refresh: [0.0; 2], by_level };
+        let mut prices = Prices { program, encoder, public, model, refresh: [0.0; 2], by_level };
         prices.refresh = [prices.refreshing(1)?, prices.refreshing(2)?];
         Ok(prices)
     }
@@ -154,7 +152,7 @@ impl<'a> Prices<'a> {
         };
         let mut readings = Vec::new();
         let mut watch = |_, _| readings.push(read());
-        let pass = PassArithmetic::new(&machine, program, &self.cache, session, (true, chunks))?;
+        let pass = PassArithmetic::new(&machine, program, Public::counted(self.public), session, (true, chunks))?;
         let mut before = read();
         let mut pass = pass.with_watch(&mut watch);
         pass.run(program.input_without_values(&simulator)?)?;
@@ -206,7 +204,7 @@ impl<'a> Prices<'a> {
     fn way(&self, step: &Step, way: usize, own: f64, (entry, top): (usize, usize)) -> Result<Way, PassError> {
         let (level, own) = match (way == step.choice.way, step.methods[way]) {
             (true, _) => (step.choice.level, own),
-            (false, Method::Refreshes(_)) => (entry, self.linear(step, entry)?),
+            (false, Method::Coefficients(_)) => (entry, self.linear(step, entry)?),
             (false, _) => (top, self.linear(step, top)?),
         };
         // Rows are one level below the cache, which is the input after the tensors with vectors.
@@ -220,9 +218,9 @@ impl<'a> Prices<'a> {
             Way { least: spent + floor, above: above.clone(), landing: Landing::Below(spent), seconds }
         };
         Ok(match step.methods[way] {
-            Method::Spends(spent) => spending(spent),
-            Method::Skews => spending(1),
-            Method::Refreshes(spent) => {
+            Method::Slots(spent) => spending(spent),
+            Method::Cache => spending(1),
+            Method::Coefficients(spent) => {
                 Way { least: entry, above, landing: Landing::At(top - spent), seconds: every(&|_| own) }
             }
         })
@@ -233,7 +231,7 @@ impl<'a> Prices<'a> {
     fn linear(&self, step: &Step, level: usize) -> Result<f64, PassError> {
         let columns = Columns::new(&self.program.layout, self.public, 1);
         self.counted((step.vectors[0], level), |machine, inputs| -> Result<(), PassError> {
-            let (public, blocks) = (&self.cache, Blocks::all(&self.program.layout));
+            let (public, blocks) = (Public::counted(self.public), Blocks::all(&self.program.layout));
             let context = Context { machine, program: self.program, public, columns, chunk: 0, blocks };
             match level == self.program.bootstrap.input_level() {
                 true => context.linear_on_coefficients(inputs, &step.places)?,

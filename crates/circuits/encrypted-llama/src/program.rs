@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unspoken_ckks::{Bootstrap, CoefficientMatrix, Encoder, LinearTransform};
 use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Design, Place, Quantity};
-use unspoken_llama_model::Model;
+use unspoken_llama_model::{Config, Model};
 use unspoken_rlwe::SmallRing;
 
 use crate::error::PassError;
@@ -20,7 +20,8 @@ use crate::units::Units;
 /// serves all clients.
 pub struct Program {
     pub(crate) circuit: Circuit,
-    pub(crate) model: Arc<Model>,
+    /// The weights; none of a program that only counts.
+    pub(crate) model: Option<Arc<Model>>,
     pub(crate) layout: Layout,
     pub(crate) units: Units,
     pub(crate) bootstrap: Bootstrap,
@@ -84,9 +85,36 @@ impl Program {
         bootstrap: Bootstrap,
         (tokens, small_degree): (usize, usize),
     ) -> Result<Self, PassError> {
-        let layout = Layout::new(&model.config, bootstrap.parameters().slots(), tokens)?;
+        if circuit.config() != &model.config {
+            let found = "a circuit of other dimensions than the model".into();
+            return Err(PassError::Session { found, needed: "that of the model".into() });
+        }
         let embedding = model.weights.embedding.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         let units = Units::new(circuit, design, f64::from(embedding))?;
+        Self::with(circuit, Some(model), units, bootstrap, (tokens, small_degree))
+    }
+
+    /// Prepares the dimensions of a circuit, without weights: its passes can be counted, and not run.
+    ///
+    /// # Errors
+    /// As for [`Program::new`].
+    pub(crate) fn counted(
+        circuit: &Circuit,
+        design: &Design,
+        bootstrap: Bootstrap,
+        sizes: (usize, usize),
+    ) -> Result<Self, PassError> {
+        Self::with(circuit, None, Units::new(circuit, design, 0.0)?, bootstrap, sizes)
+    }
+
+    fn with(
+        circuit: &Circuit,
+        model: Option<Arc<Model>>,
+        units: Units,
+        bootstrap: Bootstrap,
+        (tokens, small_degree): (usize, usize),
+    ) -> Result<Self, PassError> {
+        let layout = Layout::new(circuit.config(), bootstrap.parameters().slots(), tokens)?;
         let small = bootstrap.small_ring(small_degree, layout.tokens)?;
         let (transforms, matrices) = Default::default();
         let (circuit, placement) = (circuit.clone(), None);
@@ -98,9 +126,9 @@ impl Program {
         &self.circuit
     }
 
-    /// The tamed model.
-    pub fn model(&self) -> &Model {
-        &self.model
+    /// Dimensions of the model.
+    pub(crate) fn config(&self) -> &Config {
+        self.circuit.config()
     }
 
     /// Bytes of the transformations and matrices that passes have prepared so far; [`Program::requirements`] prepares
@@ -142,7 +170,7 @@ impl Program {
 
     /// A session before its first chunk.
     pub fn session<V: Clone + Send + Sync>(&self) -> Session<V> {
-        Session::empty(self.model.config.layers, self.layout.width)
+        Session::empty(self.config().layers, self.layout.width)
     }
 
     /// The number by which values of the input are divided before they are encrypted.
@@ -153,7 +181,7 @@ impl Program {
     /// What a pass returns: logits, if the logits of a chunk fit few vectors. Otherwise it is the output of the last
     /// norm, and the client multiplies by the head.
     pub fn result(&self) -> PassResult {
-        let config = &self.model.config;
+        let config = self.config();
         match self.layout.activation_vectors(config.vocabulary) {
             0..=MAX_LOGIT_VECTORS => {
                 PassResult { quantity: Quantity::Logits, width: config.vocabulary, unit: self.units.logits }
@@ -163,7 +191,7 @@ impl Program {
     }
 
     pub(crate) fn linear_map(&self, places: &[Place]) -> Result<LinearMap, PassError> {
-        Ok(LinearMap::new(&self.model, &self.layout, &self.units, places)?)
+        Ok(LinearMap::new((self.config(), self.model.as_deref()), &self.layout, &self.units, places)?)
     }
 
     /// Forgets the transformations of earlier passes.
@@ -192,7 +220,7 @@ impl Program {
 
     /// Vectors of the outputs of linear maps on coefficients, for each part.
     pub(crate) fn output_vectors(&self, places: &[Place]) -> usize {
-        LinearPlaces::new(&self.model.config, &self.layout, places).on_coefficients()
+        LinearPlaces::new(self.config(), &self.layout, places).on_coefficients()
     }
 
     /// The matrix of some vectors of the outputs of linear maps.

@@ -8,6 +8,7 @@ use crate::error::PassError;
 use crate::layout::Columns;
 use crate::machine::SimulatedMachine;
 use crate::program::Program;
+use crate::public::Public;
 
 /// What passes of sessions need.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct Requirements {
 impl Requirements {
     /// Bytes of memory of a service for one client with one session after `public` tokens, part by part.
     pub fn memory(&self, program: &Program, public: usize) -> [(&'static str, u64); 7] {
-        let (ring, config) = (program.bootstrap.parameters().ring(), &program.model.config);
+        let (ring, config) = (program.bootstrap.parameters().ring(), program.config());
         let numbers = |count: usize| (count * size_of::<f32>()) as u64;
         [
             ("keys", self.keys.memory_bytes(ring) + SmallRingKeys::memory_bytes(&program.small)),
@@ -49,7 +50,6 @@ impl Program {
     /// # Errors
     /// If a pass cannot run.
     pub fn requirements(&self, encoder: &Encoder, public: usize, chunks: usize) -> Result<Requirements, PassError> {
-        let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
         let parameters = encoder.parameters();
         let simulator = Simulator::counting(encoder);
         let mut session = self.session();
@@ -57,7 +57,8 @@ impl Program {
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
                 let machine = SimulatedMachine::new(simulator, &self.bootstrap);
-                let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
+                let mut pass =
+                    PassArithmetic::new(&machine, self, Public::counted(public), &mut session, (true, chunks))?;
                 let results = pass.run(self.input_without_values(simulator)?)?;
                 bootstraps = pass.bootstraps();
                 result = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));
@@ -84,7 +85,7 @@ impl Program {
     /// # Errors
     /// If the simulator has other parameters.
     pub fn input_without_values(&self, simulator: &Simulator) -> Result<Vec<Simulated>, CkksError> {
-        let vectors = self.layout.activation_vectors(self.model.config.width) * self.layout.parts;
+        let vectors = self.layout.activation_vectors(self.config().width) * self.layout.parts;
         let scale = self.bootstrap.parameters().scale();
         (0..vectors).map(|_| simulator.encrypt(&[], self.input_level(), scale)).collect()
     }

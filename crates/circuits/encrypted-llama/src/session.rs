@@ -141,7 +141,7 @@ impl Program {
         let layout = &self.layout;
         let columns = Columns::new(layout, public, chunks);
         let place = (layout, &columns, Blocks::all(layout));
-        let layers = (0..self.model.config.layers).map(|_| LayerCache::restore(place, chunk, &mut next));
+        let layers = (0..self.config().layers).map(|_| LayerCache::restore(place, chunk, &mut next));
         Ok(Session { layers: layers.collect::<Result<_, E>>()?, chunk })
     }
 

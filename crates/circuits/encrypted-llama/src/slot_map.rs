@@ -27,13 +27,23 @@ impl SlotMap {
         SlotMap { diagonals: diagonals.filter_map(|(rotation, diagonal)| Some((rotation, diagonal?))).collect() }
     }
 
-    /// The map that takes one slot of the input, or none, for each slot of the output.
-    pub fn gather(slots: usize, source: impl Fn(usize) -> Option<usize>) -> Self {
-        Self::new(slots, |slot, take| {
-            if let Some(source) = source(slot) {
-                take(source, 1.0);
+    /// The map that takes one slot of the input, or none, for each slot of the output: pairs of the slot and its
+    /// source. If it is only counted, it has its rotations, and a single factor for each.
+    pub fn gather(slots: usize, counted: bool, pairs: impl Iterator<Item = (usize, usize)>) -> Self {
+        let mut diagonals: Vec<(usize, Vec<f64>)> = Vec::new();
+        let (len, mut last) = (if counted { 1 } else { slots }, 0);
+        for (slot, source) in pairs {
+            let rotation = (source + slots - slot) % slots;
+            // Most slots have the rotation of the one before.
+            if diagonals.get(last).is_none_or(|(known, _)| *known != rotation) {
+                last = diagonals.iter().position(|(known, _)| *known == rotation).unwrap_or_else(|| {
+                    diagonals.push((rotation, vec![0.0; len]));
+                    diagonals.len() - 1
+                });
             }
-        })
+            diagonals[last].1[slot % len] = 1.0;
+        }
+        SlotMap { diagonals: diagonals.into_iter().collect() }
     }
 
     /// The rotations to the left.

@@ -40,7 +40,7 @@ pub enum Function {
 }
 
 /// Arithmetic on tensors: 32-bit floating point ([`Clear`](crate::Clear)), simulated ([`Simulated`](crate::Simulated)),
-/// or recorded for planning ([`Recorder`](crate::Recorder)). An arithmetic holds the weights of its model and the keys
+/// or encrypted. An arithmetic holds the weights of its model and the keys
 /// and values of the public prefix. Each operation gets the place of its result: it names the weights, the range and
 /// the polynomials of the operation.
 pub trait TensorArithmetic {

@@ -11,10 +11,8 @@ mod float;
 mod noise;
 mod place;
 pub mod placement;
-mod plan;
 mod preparation;
 mod ranges;
-mod record;
 mod simulated;
 mod tensor;
 mod vocabulary;
@@ -24,18 +22,13 @@ pub use arithmetic::{Function, Shape, TensorArithmetic};
 pub use circuit::{Circuit, Session};
 pub use clear::{Clear, Exact, Watch};
 pub use compare::{Comparison, Sample, Simulation, calibrate};
-pub use design::{Design, DesignOptions, Margins, Needed};
+pub use design::{Degrees, Design, DesignOptions, Margins, Needed};
 pub use error::CircuitError;
 pub use float::{FloatArithmetic, FloatCache, Steps, linear_weights};
 pub use noise::{EngineNoise, Noise};
 pub use place::{Place, Quantity};
-pub use plan::{
-    Deeper, Degrees, Floor, KeyUse, Machine, MemoryPlan, PartPlan, PassPlan, Phase, Plan, PlanError, PlanRequest, Row,
-    SHAPES, Share, Totals, plan, preset_for_scale, published,
-};
 pub use preparation::{Preparation, PreparationError};
 pub use ranges::{Interval, Ranges};
-pub use record::{Node, Operation, RecordedCache, Recorder};
 pub use simulated::{Noisy, Simulated};
 pub use tensor::Tensor;
 pub use vocabulary::vocabulary_windows;

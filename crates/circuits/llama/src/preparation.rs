@@ -164,7 +164,7 @@ impl Record {
         self.options.check().map_err(wrong)?;
         let room = self.options.tokens.unwrap_or(self.config.context).saturating_sub(self.prefix.len());
         if let Some(least) = self.least_public.filter(|least| *least >= room) {
-            let needed = format!("fewer than {room}, so that private ones fit behind them");
+            let needed = format!("fewer than {room}, so that private ones fit after them");
             return Err(PreparationError::new(format!("{least} public tokens at least"), needed));
         }
         let vocabulary = self.config.vocabulary;

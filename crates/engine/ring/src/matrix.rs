@@ -103,6 +103,11 @@ impl Ring {
         self.matrix_of(basis, (rows, columns), pack)
     }
 
+    /// Bytes in memory of a real matrix that is packed for the primes of a basis.
+    pub fn real_matrix_bytes(&self, basis: Basis, rows: usize, columns: usize) -> usize {
+        self.prime_indices(basis).count() * PackedMatrix::entries(rows, columns) * size_of::<u32>()
+    }
+
     /// Packs the Gaussian-integer matrix `entry(row, column) = (real, imaginary)` for the primes of a basis.
     ///
     /// # Errors

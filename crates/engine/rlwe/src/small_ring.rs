@@ -122,6 +122,11 @@ impl SmallRing {
         self.small.ring().real_matrix(self.basis(), rows, columns, entry)
     }
 
+    /// Bytes in memory of a packed matrix.
+    pub fn matrix_bytes(&self, rows: usize, columns: usize) -> usize {
+        self.small.ring().real_matrix_bytes(self.basis(), rows, columns)
+    }
+
     /// The rows of the product of a matrix with rows of ciphertexts at the lowest level, under the sparse secret, ready
     /// for [`Ciphertext::raise`].
     ///

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod count;
 mod lookup;
 mod spread;
 mod stories;

@@ -82,7 +82,7 @@ fn check(setting: &Setting, tokens: usize) -> Vec<Task> {
     let alone = passes(whole, &cache, |machine, _, run| run(&machine));
     let tasks = Mutex::new(Vec::new());
     let spread = passes(whole, &cache, |machine, chunk, run| {
-        let place = PassPlace { program: &program, public: &cache, chunk, chunks: CHUNKS };
+        let place = PassPlace { program: &program, public: (&cache).into(), chunk, chunks: CHUNKS };
         let threads = Threads { machine, place, tasks: Mutex::default() };
         run(&machine.with_helpers(&threads));
         let asked = threads.tasks.into_inner().unwrap();
@@ -163,7 +163,7 @@ fn parts_of_another_pass_are_refused() {
     let public = setting.model.prefix_cache(&setting.held_out[0].public).unwrap();
     let simulator = Simulator::counting(&encoder);
     let machine = SimulatedMachine::new(&simulator, program.bootstrap());
-    let place = PassPlace { program: &program, public: &public, chunk: 0, chunks: CHUNKS };
+    let place = PassPlace { program: &program, public: (&public).into(), chunk: 0, chunks: CHUNKS };
     let vectors = program.input_without_values(&simulator).unwrap();
     let refused = |place: PassPlace<'_>, task: Task, count: usize| {
         let vectors = vectors.iter().cycle().take(count).cloned().collect();

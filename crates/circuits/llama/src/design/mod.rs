@@ -1,6 +1,7 @@
 //! Degrees and intervals of the polynomials, chosen from ranges of values and a precision.
 
 mod choice;
+mod degrees;
 mod margins;
 mod need;
 mod needed;
@@ -8,6 +9,7 @@ mod options;
 
 use std::collections::BTreeMap;
 
+pub use self::degrees::Degrees;
 pub use self::margins::{Margins, Needed};
 use self::need::needs;
 pub use self::options::DesignOptions;

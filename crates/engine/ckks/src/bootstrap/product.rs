@@ -26,9 +26,8 @@ const OPERATION: &str = "multiply coefficients by a matrix";
 /// A matrix of weights for [`Bootstrapper::refresh_product`].
 pub struct CoefficientMatrix {
     small: SmallRing,
-    matrix: RingMatrix,
-    /// The rounded weights, row by row.
-    weights: Vec<i32>,
+    /// The weights; none of a matrix that is only counted.
+    values: Option<Values>,
     shape: (usize, usize),
     /// The row of the inputs for each column.
     inputs: Vec<usize>,
@@ -37,6 +36,13 @@ pub struct CoefficientMatrix {
     /// Vectors with all inputs, and with all outputs.
     vectors: (usize, usize),
     weight_bits: u32,
+}
+
+/// The weights of a matrix.
+struct Values {
+    matrix: RingMatrix,
+    /// The rounded weights, row by row.
+    rounded: Vec<i32>,
 }
 
 /// Where the dimensions of a matrix product lie: dimension `d` is dimension `d mod m` of vector `d / m`, if a vector
@@ -70,6 +76,31 @@ impl CoefficientMatrix {
         rows: usize,
         entry: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, CkksError> {
+        let counted = Self::counted(plan, small, places, rows)?;
+        let columns = places.inputs.len();
+        let scale = f64::from(plan.weight_bits).exp2();
+        let mut rounded = Vec::with_capacity(rows * columns);
+        for index in 0..rows * columns {
+            let weight = (entry(index / columns, index % columns) * scale).round();
+            if !weight.is_finite() || weight.abs() > f64::from(i32::MAX) {
+                return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite weight below 2^31" });
+            }
+            rounded.push(weight as i32);
+        }
+        let matrix = small.matrix(rows, columns, |row, column| i128::from(rounded[row * columns + column]));
+        Ok(CoefficientMatrix { values: Some(Values { matrix, rounded }), ..counted })
+    }
+
+    /// A matrix without weights, for simulators without values: they count the products with it.
+    ///
+    /// # Errors
+    /// As for [`CoefficientMatrix::new`].
+    pub fn counted(
+        plan: &Bootstrap,
+        small: &SmallRing,
+        places: &DimensionPlaces<'_>,
+        rows: usize,
+    ) -> Result<Self, CkksError> {
         let slots = plan.parameters.slots();
         let refuse = |found: usize, needed: String| Err(CkksError::Shape { operation: OPERATION, found, needed });
         if plan.slots != slots || plan.weight_bits == 0 {
@@ -82,15 +113,6 @@ impl CoefficientMatrix {
         if let Some(&found) = places.outputs.iter().flatten().find(|row| **row >= rows) {
             return refuse(found, format!("the number of one of the {rows} rows for each output"));
         }
-        let scale = f64::from(plan.weight_bits).exp2();
-        let mut weights = Vec::with_capacity(rows * columns);
-        for index in 0..rows * columns {
-            let rounded = (entry(index / columns, index % columns) * scale).round();
-            if !rounded.is_finite() || rounded.abs() > f64::from(i32::MAX) {
-                return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite weight below 2^31" });
-            }
-            weights.push(rounded as i32);
-        }
         let dimensions = small.rows();
         let row_of =
             |dimension: usize| dimension / dimensions * dimensions + reversed(dimension % dimensions, dimensions);
@@ -101,9 +123,8 @@ impl CoefficientMatrix {
         // Reversal of bits is its own inverse.
         let source = |row: usize| places.outputs.get(row_of(row)).copied().flatten();
         let outputs = (0..vectors.1 * dimensions).map(source).collect();
-        let matrix = small.matrix(rows, columns, |row, column| i128::from(weights[row * columns + column]));
         let (small, weight_bits) = (small.clone(), plan.weight_bits);
-        Ok(CoefficientMatrix { small, matrix, weights, shape: (rows, columns), inputs, outputs, vectors, weight_bits })
+        Ok(CoefficientMatrix { small, values: None, shape: (rows, columns), inputs, outputs, vectors, weight_bits })
     }
 
     /// Rows and columns.
@@ -126,10 +147,20 @@ impl CoefficientMatrix {
         self.vectors.1
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory, with the weights of a matrix that has none.
     pub fn bytes(&self) -> u64 {
+        let (rows, columns) = self.shape;
         let places = size_of_val(self.inputs.as_slice()) + size_of_val(self.outputs.as_slice());
-        (self.matrix.bytes() + size_of_val(self.weights.as_slice()) + places) as u64
+        (self.small.matrix_bytes(rows, columns) + rows * columns * size_of::<i32>() + places) as u64
+    }
+
+    /// The weights.
+    fn values(&self) -> Result<&Values, CkksError> {
+        let missing = || {
+            let needed = "a matrix with weights; one without is for simulators without values".into();
+            CkksError::Shape { operation: OPERATION, found: 0, needed }
+        };
+        self.values.as_ref().ok_or_else(missing)
     }
 
     /// Bytes of memory of the rows of inputs and outputs during a product. The halves of a bootstrap need more:
@@ -181,7 +212,7 @@ impl CoefficientMatrix {
     }
 
     /// The products of rows of coefficients in the clear, times `2^bits`.
-    fn multiply(&self, vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    fn multiply(&self, weights: &[i32], vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let (rows, row_len) = (self.small.rows(), self.small.row_len());
         let input = |row: usize, c: usize| vectors[row / rows][row % rows + c * rows];
         let product = |weights: &[i32]| -> Vec<f64> {
@@ -192,7 +223,7 @@ impl CoefficientMatrix {
             }
             sums
         };
-        let products: Vec<Vec<f64>> = self.weights.chunks_exact(self.shape.1).map(product).collect();
+        let products: Vec<Vec<f64>> = weights.chunks_exact(self.shape.1).map(product).collect();
         let vector = |sources: &[Option<usize>]| -> Vec<f64> {
             let value = |i: usize| sources[i % rows].map_or(0.0, |row| products[row][i / rows]);
             (0..rows * row_len).map(value).collect()
@@ -289,7 +320,11 @@ impl Bootstrap {
         lowest: &[Simulated],
     ) -> Result<Vec<Simulated>, CkksError> {
         matrix.check(self, parts, lowest.len())?;
-        let multiply = |vectors: &[Vec<f64>]| matrix.multiply(vectors);
+        let rounded = match lowest.iter().all(|vector| vector.exact().is_empty()) {
+            true => &[],
+            false => matrix.values()?.rounded.as_slice(),
+        };
+        let multiply = |vectors: &[Vec<f64>]| matrix.multiply(rounded, vectors);
         let shape = (matrix.output_vectors(), matrix.shape);
         let products = simulator.module_product(lowest, &matrix.small, shape, self.message_scale(), multiply)?;
         let scale = self.parameters.scale();
@@ -365,7 +400,7 @@ impl Bootstrapper {
         let (_, coeffs_to_slots) = self.maps(evaluator)?;
         let vectors: Vec<_> = lowest.iter().map(Ciphertext::inner).collect();
         let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
-        let products = matrix.small.product(keys, &matrix.matrix, &places, &vectors)?;
+        let products = matrix.small.product(keys, &matrix.values()?.matrix, &places, &vectors)?;
         let message_scale = self.plan.message_scale();
         let products: Vec<Ciphertext> =
             products.into_iter().map(|inner| Ciphertext { inner, level: 0, scale: message_scale }).collect();

@@ -57,10 +57,14 @@ pub(crate) struct PackedMatrix {
 }
 
 impl PackedMatrix {
+    /// Number of packed entries, those of padding among them.
+    pub(crate) fn entries(rows: usize, columns: usize) -> usize {
+        rows.div_ceil(MATRIX_TILE) * columns * MATRIX_TILE
+    }
+
     /// Packs `entry(row, column)`, each canonical.
     pub(crate) fn new(rows: usize, columns: usize, entry: impl Fn(usize, usize) -> u32) -> Self {
-        let tiles = rows.div_ceil(MATRIX_TILE);
-        let entries = (0..tiles * columns * MATRIX_TILE)
+        let entries = (0..Self::entries(rows, columns))
             .map(|i| {
                 let (tile, rest) = (i / (columns * MATRIX_TILE), i % (columns * MATRIX_TILE));
                 let (column, row) = (rest / MATRIX_TILE, tile * MATRIX_TILE + rest % MATRIX_TILE);

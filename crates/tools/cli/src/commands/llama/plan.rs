@@ -1,25 +1,27 @@
 //! `unspoken llama plan`
 
-mod served;
-
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
-use unspoken_ckks::Preset;
-use unspoken_llama::{
-    Circuit, Degrees, Machine, PartPlan, PassPlan, Plan, PlanRequest, Row, SHAPES, Totals, plan, preset_for_scale,
-    published,
-};
-use unspoken_llama_model::Config;
+use unspoken_chat::{ServedModel, small_degree};
+use unspoken_ckks::{CkksParameters, CostModel, Encoder, PRESETS, Preset};
+use unspoken_client::transport::TransportConfig;
+use unspoken_encrypted_llama::{CountedPass, Dimensions, ExplainedStep, Layout, SpreadTimes};
+use unspoken_llama::Degrees;
+use unspoken_llama_model::{Config, SHAPES, TamedModel, published};
+use unspoken_offers::preparation;
+use unspoken_rlwe::{KeyBundle, KeyPlan};
+use unspoken_server::Timeouts;
 
-/// Plan the encrypted pass of a model: levels, bootstraps, algorithms, predicted time and memory
+/// Plan the encrypted pass of a model: levels, bootstraps, predicted time and memory
 ///
-/// With --preparation it is the pass that `unspoken serve --llama` runs, counted step by step, in chunks of --private
-/// over --chunks tokens. With --model or --shape it is an estimate by formulas, of which only the dimensions of the
-/// model matter. Bootstraps are placed where they cost the least under a cost model, whose units of work are measured
-/// on this machine with all its threads. Nothing is encrypted.
+/// It is the pass that `unspoken serve --llama` runs, in chunks of --private over --chunks tokens, counted step by step
+/// without values. With --preparation the polynomials are those of the model. With --model or --shape only the
+/// dimensions of the model matter, and the degrees of the polynomials are the paper's. Bootstraps are placed where they
+/// cost the least; seconds are those of a cost model whose units of work are measured on this machine with all its
+/// threads. Nothing is encrypted.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// GGUF file, llama2.c checkpoint (.bin), or directory with config.json, tokenizer.json and safetensors
@@ -29,7 +31,7 @@ pub struct Arguments {
     #[arg(long, value_parser = PossibleValuesParser::new(SHAPES))]
     shape: Option<String>,
     /// Directory that `unspoken llama prepare` wrote
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape", "generate"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape"])]
     preparation: Option<PathBuf>,
     /// Tokens of the public part of the prompt, after the prefix of a preparation
     #[arg(long, value_name = "N")]
@@ -40,9 +42,6 @@ pub struct Arguments {
     /// Passes over which the private tokens are spread
     #[arg(long, value_name = "C", default_value_t = 1)]
     chunks: usize,
-    /// Plan a step of generation after the prompt as well
-    #[arg(long)]
-    generate: bool,
     /// Bits of the scale: takes the bootstrapping preset with the smallest scale that is at least this large
     #[arg(long, value_name = "BITS", default_value_t = 40, conflicts_with = "preset")]
     scale: u32,
@@ -59,7 +58,7 @@ pub struct Arguments {
     /// Speed of the network of each process, in Gbit/s
     #[arg(long, value_name = "GBIT", default_value_t = 10.0, requires = "processes")]
     network_gbit: f64,
-    /// Show each operation, keys, memory, and what the machine needs at least
+    /// Show each operation
     #[arg(long)]
     explain: bool,
     /// Print one JSON object
@@ -72,6 +71,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(memory) = arguments.memory {
         anyhow::ensure!(memory > 0.0 && memory.is_finite(), "--memory: found {memory} GB, needed a positive number");
     }
+    let &Arguments { private, chunks, .. } = arguments;
+    anyhow::ensure!(
+        (1..=private).contains(&chunks),
+        "found {private} private tokens in {chunks} chunks, needed at least one chunk, and one token for each"
+    );
     let preset = match &arguments.preset {
         Some(name) => Preset::find(name).context("--preset")?,
         None => preset_for_scale(arguments.scale).with_context(|| {
@@ -79,34 +83,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?,
     };
     let parameters = preset.build()?;
-    if let Some(directory) = &arguments.preparation {
-        return served::run(directory, &parameters, arguments);
-    }
-    let request = PlanRequest {
-        config: config(arguments)?,
-        public: arguments.public,
-        private: arguments.private,
-        chunks: arguments.chunks,
-        generate: arguments.generate,
-        rounds: Circuit::ROUNDS,
-        degrees: Degrees::default(),
-        memory: arguments.memory.map(|gigabytes| (gigabytes * GIGABYTE) as u64),
+    let planned = match &arguments.preparation {
+        Some(directory) => served(directory, &parameters, arguments)?,
+        None => counted(&config(arguments)?, &parameters, arguments)?,
     };
-    // Refused before the machine is measured.
-    request.check(&parameters)?;
-    let machine = Machine::measure(&parameters)?;
-    let plan = plan(&request, &parameters, &machine)?;
-    // A scale that was asked for, not one of a named preset.
-    let scale = arguments.preset.is_none().then_some(arguments.scale);
-    if arguments.json {
-        println!("{}", object(&plan, &request, &machine, scale)?);
-    } else {
-        describe(&plan, scale, arguments.explain);
+    match arguments.json {
+        true => println!("{}", planned.object(arguments)),
+        false => planned.describe(arguments),
     }
     Ok(())
 }
 
 const GIGABYTE: f64 = 1e9;
+
+/// The preset for a scale: the bootstrapping preset of 128 bits of security with the smallest scale that is at least
+/// `bits`. `None` if there is none.
+fn preset_for_scale(bits: u32) -> Option<&'static Preset> {
+    let usable = |preset: &&Preset| preset.name.contains("_boot_") && !preset.name.starts_with("insecure_");
+    let scale = |preset: &&Preset| preset.name.rsplit("_scale").next().and_then(|bits| bits.parse::<u32>().ok());
+    let enough = |preset: &&Preset| scale(preset).is_some_and(|scale| scale >= bits);
+    PRESETS.iter().filter(usable).filter(enough).min_by_key(scale)
+}
 
 /// Dimensions of the model.
 fn config(arguments: &Arguments) -> anyhow::Result<Config> {
@@ -116,136 +113,285 @@ fn config(arguments: &Arguments) -> anyhow::Result<Config> {
     }
 }
 
-/// What is printed with `--json`.
-fn object(plan: &Plan, request: &PlanRequest, machine: &Machine, scale: Option<u32>) -> anyhow::Result<Value> {
-    let mut object = serde_json::to_value(plan)?;
-    let model = &machine.model;
-    object["request"] = json!({
-        "public": request.public, "private": request.private, "chunks": request.chunks,
-        "generate": request.generate, "scale": scale, "width": request.config.width, "layers": request.config.layers,
-    });
-    object["machine"] = json!({
-        "threads": rayon::current_num_threads(), "bandwidth": machine.bandwidth,
-        "limb_transform": model.limb_transform, "residue_mac": model.residue_mac, "matrix_mac": model.matrix_mac,
-        "elementwise": model.elementwise, "encoding": model.encoding,
-    });
-    Ok(object)
+/// Places of a chunk: the tokens that are spread over the chunks, rounded up.
+fn places(arguments: &Arguments) -> usize {
+    arguments.private.div_ceil(arguments.chunks).next_power_of_two().max(Layout::MIN_TOKENS)
 }
 
-/// What is printed without `--json`.
-fn describe(plan: &Plan, scale: Option<u32>, explain: bool) {
-    let [entry, top] = plan.bootstrap_levels;
-    println!("preset      {}, {:.0} bits of security", plan.preset, plan.security_bits);
-    if let Some(scale) = scale.filter(|scale| !plan.preset.ends_with(&format!("_scale{scale}"))) {
-        println!("            no set has a scale of 2^{scale}: planned with the next larger one");
-    }
-    println!("bootstraps  from level {entry} to level {top}");
-    println!("machine     measured on {} threads", rayon::current_num_threads());
-    println!();
-    println!(
-        "{:<11} {:>7} {:>8} {:>13} {:>12} {:>11} {:>11}",
-        "pass", "tokens", "earlier", "bootstraps", "key switches", "seconds", "greedy"
+/// Plans the pass of a model of which only the dimensions are known.
+fn counted(config: &Config, parameters: &CkksParameters, arguments: &Arguments) -> anyhow::Result<Planned> {
+    let &Arguments { public, private, chunks, .. } = arguments;
+    let last = public.saturating_add(chunks.saturating_mul(places(arguments)));
+    anyhow::ensure!(
+        last <= config.context,
+        "found {public} public tokens, and {chunks} chunks of {} places, a power of two, for {private} private ones, \
+         needed at most {} together: the context of the model",
+        places(arguments),
+        config.context
     );
-    for (name, pass) in passes(plan) {
-        let Totals { first_halves, second_halves, key_switches, seconds, .. } = pass.totals;
-        let greedy = pass.greedy_seconds.map_or_else(|| "stuck".into(), |seconds| format!("{seconds:.1}"));
-        let earlier = pass.public + pass.earlier;
-        let halves = format!("{first_halves}/{second_halves}");
-        println!(
-            "{name:<11} {:>7} {earlier:>8} {halves:>13} {key_switches:>12} {seconds:>11.1} {greedy:>11}",
-            pass.tokens
-        );
+    let degrees = Degrees::default();
+    let (chunk, small_degree) = (places(arguments), small_degree(parameters));
+    let dimensions = Dimensions { config, degrees: &degrees, chunk, small_degree };
+    let model = CostModel::measure(parameters)?;
+    let CountedPass { tokens, bootstrap_levels, keys, steps, memory } =
+        dimensions.count(parameters, (public, chunks.min(2) - 1, chunks), &model)?;
+    let client = Client::new(parameters, bootstrap_levels, &keys);
+    let spread = Vec::new();
+    Ok(Planned { client, layers: config.layers, degrees: Some(degrees), tokens, public, steps, memory, spread })
+}
+
+/// Plans the pass of a preparation.
+fn served(directory: &Path, parameters: &CkksParameters, arguments: &Arguments) -> anyhow::Result<Planned> {
+    let &Arguments { private, chunks, .. } = arguments;
+    let preparation = preparation::load(directory)?;
+    let layers = preparation.config.layers;
+    let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
+    let program = served.program(parameters, places(arguments))?;
+    let public = served.prefix.len() + arguments.public;
+    let last = public + chunks * program.layout().chunk();
+    anyhow::ensure!(
+        last <= served.context,
+        "found {} prefix and {} public tokens, and {chunks} chunks of {} places, a power of two, for {private} private \
+         ones, needed at most {} together: the preparation is for these",
+        served.prefix.len(),
+        arguments.public,
+        program.layout().chunk(),
+        served.context
+    );
+    anyhow::ensure!(
+        arguments.public >= served.least_public,
+        "--public: found {}, needed {} or more, for which the preparation is",
+        arguments.public,
+        served.least_public
+    );
+    let network = arguments.network_gbit;
+    anyhow::ensure!(network > 0.0 && network.is_finite(), "--network-gbit: found {network}, needed a positive number");
+    if let Some(count) = arguments.processes.iter().find(|count| !(1..=MAX_PROCESSES).contains(*count)) {
+        anyhow::bail!("--processes: found {count}, needed 1 to {MAX_PROCESSES}");
     }
-    println!("(bootstraps: maps from slots to coefficients / raises with the map back and the reduction)");
-    println!();
-    describe_memory(plan, explain);
-    if explain {
-        passes(plan).for_each(|(name, pass)| describe_pass(&name, pass));
+    let encoder = Encoder::new(parameters);
+    let model = CostModel::measure(parameters)?;
+    let requirements = program.requirements(&encoder, public, chunks)?;
+    // The pass of the second chunk, if there is one.
+    let place = (public, chunks.min(2) - 1, chunks);
+    let network = network * GIGABYTE / 8.0;
+    let times = program.spread_times(&encoder, place, (&arguments.processes, network), &model)?;
+    let bootstrap = program.bootstrap();
+    Ok(Planned {
+        client: Client::new(parameters, [bootstrap.input_level(), bootstrap.output_level()], &requirements.keys),
+        layers,
+        degrees: None,
+        tokens: program.layout().chunk(),
+        public,
+        steps: program.explain(&encoder, place, &model)?,
+        memory: requirements.memory(&program, public),
+        spread: arguments.processes.iter().copied().zip(times).collect(),
+    })
+}
+
+/// What clients have, and the levels of their ciphertexts.
+struct Client {
+    preset: String,
+    slots: usize,
+    /// The lowest level from which a bootstrap starts, and that of its results.
+    bootstrap_levels: [usize; 2],
+    /// Number of switching keys, without those of the small ring, and their bytes as they are sent.
+    keys: (usize, u64),
+}
+
+impl Client {
+    fn new(parameters: &CkksParameters, bootstrap_levels: [usize; 2], keys: &KeyPlan) -> Self {
+        let (preset, slots) = (parameters.name().into(), parameters.slots());
+        let bytes = KeyBundle::byte_len(parameters.rlwe(), keys) as u64;
+        Client { preset, slots, bootstrap_levels, keys: (keys.len(), bytes) }
+    }
+}
+
+/// A pass, and what a service needs for it.
+struct Planned {
+    client: Client,
+    layers: usize,
+    /// Degrees of the polynomials, if they are not those of a preparation.
+    degrees: Option<Degrees>,
+    /// Tokens of a chunk.
+    tokens: usize,
+    /// Tokens of the public part, with the prefix.
+    public: usize,
+    steps: Vec<ExplainedStep>,
+    /// What one session of one client takes, part by part.
+    memory: [(&'static str, u64); 7],
+    /// Numbers of processes, and what parts of the pass take in them.
+    spread: Vec<(usize, SpreadTimes)>,
+}
+
+/// Processes that can be predicted at most: more than any pass has parts.
+const MAX_PROCESSES: usize = 10_000;
+
+/// The least and the largest factor by which predicted seconds differed from measured ones.
+const PREDICTED: [f64; 2] = [0.9, 1.6];
+
+/// Seconds after which a service ends an answer, unless it is configured.
+fn answer_seconds() -> f64 {
+    Timeouts::default().answer.as_secs_f64()
+}
+
+/// Sums over steps.
+#[derive(Default)]
+struct Sums {
+    bootstraps: usize,
+    key_switches: u64,
+    seconds: f64,
+    bootstrap_seconds: f64,
+}
+
+impl Sums {
+    fn of<'a>(steps: impl IntoIterator<Item = &'a ExplainedStep>) -> Self {
+        steps.into_iter().fold(Sums::default(), |sum, step| Sums {
+            bootstraps: sum.bootstraps + step.bootstraps(),
+            key_switches: sum.key_switches + step.key_switches,
+            seconds: sum.seconds + step.seconds,
+            bootstrap_seconds: sum.bootstrap_seconds + step.bootstrap_seconds,
+        })
+    }
+}
+
+/// The quantities of a step's results.
+fn names(step: &ExplainedStep) -> String {
+    step.places.iter().map(|place| place.quantity.to_string()).collect::<Vec<_>>().join("+")
+}
+
+fn layer(step: &ExplainedStep) -> usize {
+    step.places.first().map_or(0, |place| place.layer)
+}
+
+impl Planned {
+    /// Whether a pass may take longer than so many seconds.
+    fn may_exceed(&self, seconds: f64) -> bool {
+        Sums::of(&self.steps).seconds / PREDICTED[0] > seconds
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.memory.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn object(&self, arguments: &Arguments) -> Value {
+        let sums = Sums::of(&self.steps);
+        let step = |step: &ExplainedStep| {
+            json!({
+                "layer": layer(step), "results": names(step), "work": step.work.to_string(), "level": step.level,
+                "output_level": step.output_level, "log2_scale": step.log2_scale, "inputs": step.inputs,
+                "outputs": step.outputs, "bootstraps": step.bootstraps(), "key_switches": step.key_switches,
+                "seconds": step.seconds, "bootstrap_seconds": step.bootstrap_seconds, "bytes": step.bytes,
+            })
+        };
+        let processes = |(count, times): &(usize, SpreadTimes)| {
+            let SpreadTimes { bytes, parts, .. } = times;
+            json!({ "processes": count, "seconds": times.seconds(), "sent_bytes": bytes, "parts": parts })
+        };
+        let memory: serde_json::Map<String, Value> =
+            self.memory.iter().map(|(what, bytes)| (what.replace(' ', "_"), json!(bytes))).collect();
+        let degrees = self.degrees.as_ref().map(|degrees| {
+            let Degrees { exponential, silu, norm, softmax } = degrees;
+            json!({ "exponential": exponential, "silu": silu, "norm": norm, "softmax": softmax })
+        });
+        let Client { preset, slots, bootstrap_levels, keys: (keys, key_wire_bytes) } = &self.client;
+        let limit = arguments.memory.map(|gigabytes| (gigabytes * GIGABYTE) as u64);
+        json!({
+            "preset": preset, "slots": slots, "bootstrap_levels": bootstrap_levels, "keys": keys,
+            "key_wire_bytes": key_wire_bytes, "limit_bytes": limit,
+            "fits": limit.is_none_or(|limit| self.total_bytes() <= limit),
+            "threads": rayon::current_num_threads(), "layers": self.layers,
+            "tokens": self.tokens, "public": self.public, "chunks": arguments.chunks, "private": arguments.private,
+            "places": arguments.chunks * self.tokens, "degrees": degrees,
+            "bootstraps": sums.bootstraps, "key_switches": sums.key_switches,
+            "seconds": sums.seconds, "bootstrap_seconds": sums.bootstrap_seconds,
+            "exceeds_answer_timeout": self.may_exceed(answer_seconds()), "memory": memory,
+            "processes": self.spread.iter().map(processes).collect::<Vec<_>>(),
+            "total_bytes": self.total_bytes(), "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
+        })
+    }
+
+    fn describe(&self, arguments: &Arguments) {
+        let sums = Sums::of(&self.steps);
+        let Client { preset, bootstrap_levels: [entry, top], keys: (keys, wire), .. } = &self.client;
+        println!("preset      {preset}, bootstraps from level {entry} to level {top}");
+        println!("machine     measured on {} threads", rayon::current_num_threads());
+        println!("pass        {} tokens behind {} public ones, with the prefix", self.tokens, self.public);
+        let &Arguments { chunks, private, .. } = arguments;
+        let which = if chunks > 1 { "the second" } else { "the only" };
+        let tokens = self.tokens;
+        println!("chunks      {chunks} of {tokens} places for {private} tokens; the pass is that of {which} one");
+        if let Some(Degrees { exponential, silu, norm, softmax }) = &self.degrees {
+            let softmax: Vec<String> = softmax.iter().map(usize::to_string).collect();
+            println!(
+                "polynomials assumed: exponential {exponential}, SiLU {silu}, norms {norm}, rounds of softmax {}",
+                softmax.join(" and ")
+            );
+        }
         println!();
-        plan.assumptions.iter().for_each(|assumption| println!("assumed: {assumption}"));
-    } else {
-        println!("\n--explain shows each operation, keys, memory, and what the plan assumes");
-    }
-}
-
-/// All passes with their names.
-fn passes(plan: &Plan) -> impl Iterator<Item = (String, &PassPlan)> {
-    let chunks = plan.chunks.iter().enumerate().map(|(number, pass)| (format!("chunk {}", number + 1), pass));
-    chunks.chain(plan.generation.iter().map(|pass| ("generation".to_owned(), pass)))
-}
-
-fn describe_memory(plan: &Plan, explain: bool) {
-    let memory = &plan.memory;
-    let gigabytes = |bytes: u64| bytes as f64 / GIGABYTE;
-    if explain {
-        for part in &memory.keys {
-            println!("{:<44} {:>6} {:>9.2} GB", format!("keys, {}", part.purpose), part.keys, gigabytes(part.bytes));
+        println!("layers       {:>9}", self.layers);
+        println!("bootstraps   {:>9}", sums.bootstraps);
+        println!("key switches {:>9}", sums.key_switches);
+        println!("seconds      {:>9.1}, of which bootstraps take {:.1}", sums.seconds, sums.bootstrap_seconds);
+        println!("             predictions were {} to {} times what passes took", PREDICTED[0], PREDICTED[1]);
+        let limit = answer_seconds();
+        if self.may_exceed(limit) {
+            let patience = TransportConfig::new("").answer_timeout.as_secs();
+            println!(
+                "limit        a service ends an answer after {limit:.0} s, clients wait {patience} s: raise answer in \
+                 [timeouts] of its configuration, and give clients --timeout"
+            );
+        }
+        if !self.spread.is_empty() {
+            let network = arguments.network_gbit;
+            println!(
+                "\n{:>9} {:>9} {:>9} {:>9} {:>9}   at {network} Gbit/s",
+                "processes", "seconds", "speed-up", "parts", "GB sent"
+            );
+            for (count, times) in &self.spread {
+                let (seconds, parts, sent) = (times.seconds(), times.parts, times.bytes / GIGABYTE);
+                println!("{count:>9} {seconds:>9.1} {:>9.2} {parts:>9} {sent:>9.2}", sums.seconds / seconds);
+            }
+        }
+        println!();
+        let gigabytes = |bytes: u64| bytes as f64 / GIGABYTE;
+        println!("{:<30} {:>9.2} GB", format!("{keys} keys as they are sent"), gigabytes(*wire));
+        for (what, bytes) in self.memory.iter().chain([&("memory with one session", self.total_bytes())]) {
+            println!("{what:<30} {:>9.2} GB", gigabytes(*bytes));
+        }
+        if let Some(limit) = arguments.memory.filter(|limit| *limit < gigabytes(self.total_bytes())) {
+            let needed = gigabytes(self.total_bytes());
+            println!("memory: found {limit:.2} GB, needed {needed:.2} GB: raise --memory, or take fewer tokens");
+        }
+        match arguments.explain {
+            true => self.steps.chunk_by(|a, b| layer(a) == layer(b)).for_each(describe_layer),
+            false => println!("\n--explain shows each operation"),
         }
     }
-    for (name, bytes) in [
-        ("keys", memory.key_bytes),
-        ("keys on the wire, without the small ring's", memory.key_wire_bytes),
-        ("weights", memory.weight_bytes),
-        ("matrices of bootstraps", memory.bootstrap_bytes),
-        ("public cache", memory.public_cache_bytes),
-        ("private cache", memory.private_cache_bytes),
-        ("working memory", memory.working_bytes),
-        ("memory of the service", memory.total_bytes),
-    ] {
-        println!("{name:<44} {:>6} {:>9.2} GB", "", gigabytes(bytes));
-    }
-    if let Some(limit) = memory.limit_bytes.filter(|_| !memory.fits) {
+}
+
+fn describe_layer(steps: &[ExplainedStep]) {
+    println!("\nlayer {}", steps.first().map_or(0, layer));
+    println!(
+        "{:<22} {:<13} {:>7} {:>6} {:>8} {:>5} {:>7} {:>9} {:>10} {:>8}",
+        "results", "work", "levels", "scale", "vectors", "boots", "keysw", "seconds", "bootstraps", "MB"
+    );
+    let row = |what: &str, work: &str, shape: [String; 3], sums: Sums, bytes: String| {
+        let Sums { bootstraps, key_switches, seconds, bootstrap_seconds } = sums;
+        let [levels, scale, vectors] = shape;
         println!(
-            "memory: found {:.2} GB, needed {:.2} GB: raise --memory, or take fewer tokens or a smaller model",
-            gigabytes(limit),
-            gigabytes(memory.total_bytes)
+            "{what:<22} {work:<13} {levels:>7} {scale:>6} {vectors:>8} {bootstraps:>5} {key_switches:>7} \
+             {seconds:>9.3} {bootstrap_seconds:>10.3} {bytes:>8}"
         );
+    };
+    for step in steps {
+        let shape = [
+            format!("{}>{}", step.level, step.output_level),
+            format!("{:.1}", step.log2_scale),
+            format!("{}>{}", step.inputs, step.outputs),
+        ];
+        let bytes = format!("{:.1}", step.bytes as f64 / 1e6);
+        row(&names(step), &step.work.to_string(), shape, Sums::of([step]), bytes);
     }
-}
-
-fn describe_pass(name: &str, pass: &PassPlan) {
-    println!("\n{name}: {} tokens behind {} public and {} private ones", pass.tokens, pass.public, pass.earlier);
-    pass.parts.iter().for_each(describe_part);
-    println!();
-    for share in &pass.shares {
-        let percent = 100.0 * share.seconds / pass.totals.seconds;
-        println!("{:<12} {:>10.2} s {percent:>5.1} %", share.phase, share.seconds);
-    }
-    println!("{:<12} {:>10.2} s", "pass", pass.totals.seconds);
-    let floor = &pass.floor;
-    println!(
-        "floor        {:>10.2} s, of which the plan takes {:.0} times: {:.2} GB read once in {:.2} s; {:.1} G integer \
-         multiply-adds in {:.2} s",
-        floor.seconds(),
-        pass.totals.seconds / floor.seconds(),
-        floor.bytes as f64 / GIGABYTE,
-        floor.byte_seconds,
-        pass.totals.multiply_adds as f64 / 1e9,
-        floor.mac_seconds
-    );
-    for deeper in &pass.deeper {
-        println!("with {} more levels after a bootstrap: {:.2} s", deeper.levels, deeper.seconds);
-    }
-}
-
-fn describe_part(part: &PartPlan) {
-    println!("\nfrom layer {}, {} times: level {} to {}", part.first, part.count, part.level_in, part.level_out);
-    println!(
-        "{:<25} {:<19} {:<27} {:>5} {:>5} {:>4} {:>6} {:>9} {:>9} {:>10} {:>9}",
-        "place", "operation", "algorithm", "level", "scale", "ct", "keysw", "halves", "seconds", "bootstraps", "MB"
-    );
-    for Row { place, operation, algorithm, level_in, level_out, scale_bits, ciphertexts, bytes, work, .. } in &part.rows
-    {
-        let levels = format!("{level_in}>{level_out}");
-        let (keys, seconds, bootstraps) = (work.key_switches, work.seconds, work.bootstrap_seconds);
-        let (halves, megabytes) = (format!("{}/{}", work.first_halves, work.second_halves), *bytes as f64 / 1e6);
-        let what = format!("{place:<25} {operation:<19} {algorithm:<27} {levels:>5} {scale_bits:>5.1}");
-        println!("{what} {ciphertexts:>4} {keys:>6} {halves:>9} {seconds:>9.3} {bootstraps:>10.3} {megabytes:>9.1}");
-    }
-    let totals = &part.totals;
-    let halves = format!("{}/{}", totals.first_halves, totals.second_halves);
-    println!(
-        "{:<25} {:<19} {:<27} {:>5} {:>5} {:>4} {:>6} {halves:>9} {:>9.3} {:>10.3}",
-        "sum", "", "", "", "", "", totals.key_switches, totals.seconds, totals.bootstrap_seconds
-    );
+    row("sum", "", Default::default(), Sums::of(steps), String::new());
 }

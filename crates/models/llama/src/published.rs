@@ -1,15 +1,15 @@
 //! Dimensions of published models.
 
-use unspoken_llama_model::Config;
+use crate::config::Config;
 
 /// Names of the models whose dimensions [`published`] knows.
 pub const SHAPES: [&str; 4] = ["stories260k", "smollm2", "llama-2-7b", "llama-3-8b"];
 
-/// Base of the angles of RoPE. Plans do not depend on it.
+/// Base of the angles of RoPE. No count depends on it.
 const ROPE_BASE: f64 = 10_000.0;
 
 /// The dimensions of a published model: stories260K, SmolLM2-135M, Llama-2-7B or Llama-3-8B; `None` for other names.
-/// For plans only: all have the angles of RoPE of Llama 2.
+/// For counting only: the angles of RoPE are those of Llama 2.
 pub fn published(name: &str) -> Option<Config> {
     let [width, layers, heads, kv_heads, head_width, ffn_width, vocabulary, context] = match name {
         "stories260k" => [64, 5, 8, 4, 8, 172, 512, 512],

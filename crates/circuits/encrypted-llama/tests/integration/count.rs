@@ -1,0 +1,75 @@
+//! Passes that are counted from the dimensions of a model, compared with those of programs with weights.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::wide_heads;
+use unspoken_ckks::{Bootstrap, CostModel, Encoder, Preset};
+use unspoken_encrypted_llama::{Dimensions, ExplainedStep, Program, WEIGHT_BITS};
+use unspoken_llama::{Circuit, Degrees, Design};
+use unspoken_llama_files::load;
+use unspoken_llama_model::{Model, rotate};
+
+const SMALL: &str = "insecure_n11_boot_depth14_scale40";
+
+fn stories() -> Model {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
+    let mut model = load(&path, None).unwrap().model;
+    rotate(&model.config, &mut model.weights, 1);
+    model
+}
+
+/// Steps without seconds, which are differences of sums.
+fn without_seconds(steps: &[ExplainedStep]) -> Vec<ExplainedStep> {
+    let step = |step: &ExplainedStep| ExplainedStep { seconds: 0.0, bootstrap_seconds: 0.0, ..step.clone() };
+    steps.iter().map(step).collect()
+}
+
+fn seconds(steps: &[ExplainedStep]) -> [f64; 2] {
+    [steps.iter().map(|step| step.seconds).sum(), steps.iter().map(|step| step.bootstrap_seconds).sum()]
+}
+
+#[test]
+fn dimensions_count_what_a_program_with_weights_does() {
+    // Five layers, of which three are counted; and heads that do not fit one vector.
+    check(Arc::new(stories()), &[(8, 40, 1), (8, 100, 3)]);
+    check(wide_heads(1100).model, &[(16, 20, 2)]);
+}
+
+/// `sessions` are tokens of a chunk, public tokens, and chunks.
+fn check(model: Arc<Model>, sessions: &[(usize, usize, usize)]) {
+    let parameters = Preset::find(SMALL).unwrap().build().unwrap();
+    let (encoder, cost, degrees) = (Encoder::new(&parameters), CostModel::nominal(&parameters), Degrees::default());
+    let circuit = Circuit::new(&model.config);
+    let design = Design::of_degrees(&circuit, &degrees).unwrap();
+    for &(chunk, public, chunks) in sessions {
+        let bootstrap = Bootstrap::for_products(&parameters, WEIGHT_BITS).unwrap();
+        let mut program = Program::new(&circuit, Arc::clone(&model), &design, bootstrap, (chunk, 512)).unwrap();
+        program.place(&encoder, public, &cost).unwrap();
+        let requirements = program.requirements(&encoder, public, chunks).unwrap();
+        let place = (public, chunks.min(2) - 1, chunks);
+        let steps = program.explain(&encoder, place, &cost).unwrap();
+
+        let dimensions = Dimensions { config: &model.config, degrees: &degrees, chunk, small_degree: 512 };
+        let counted = dimensions.count(&parameters, place, &cost).unwrap();
+        assert_eq!((counted.tokens, &counted.keys), (program.layout().chunk(), &requirements.keys));
+        assert_eq!(without_seconds(&counted.steps), without_seconds(&steps));
+        assert_eq!(counted.memory, requirements.memory(&program, public));
+        for (counted, exact) in seconds(&counted.steps).into_iter().zip(seconds(&steps)) {
+            assert!((counted / exact - 1.0).abs() < 1e-9, "{counted} {exact}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (config, degrees) = (stories().config, Degrees::default());
+    let count = |preset: &str, chunk, place| {
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let dimensions = Dimensions { config: &config, degrees: &degrees, chunk, small_degree: 512 };
+        dimensions.count(&parameters, place, &CostModel::nominal(&parameters)).unwrap_err().to_string()
+    };
+    assert!(count(SMALL, 8, (508, 0, 1)).contains("a context of 512 tokens"));
+    assert!(count(SMALL, 12, (40, 0, 1)).contains("chunks of 12 tokens"));
+    assert!(count("insecure_n11_depth9_scale50", 8, (40, 0, 1)).contains("boot"));
+}
