@@ -89,7 +89,7 @@ def story_service(binary: Path, stories: Path) -> Iterator[str]:
     home = HOME / "story-service"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    offer = f"llama:llama/stories={stories},publish=all"
+    offer = f"chat:chat/stories={stories},publish=all"
     with serving(binary, home, "--web", ROOT / "web" / "site", "--memory-mib", "14000", "--offer", offer) as url:
         yield url
 

@@ -40,7 +40,7 @@ pass() {
     python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], "wb"))' \
         .gpu/unspoken.xz "$work/unspoken"
     chmod +x "$work/unspoken"
-    "$work/unspoken" serve --llama .gpu/stories --device "$device" --memory-mib 14000 --data-dir "$work/data" \
+    "$work/unspoken" serve --chat .gpu/stories --device "$device" --memory-mib 14000 --data-dir "$work/data" \
         --listen 127.0.0.1:8089 --metrics-listen 127.0.0.1:8090 >"$out/serve.txt" 2>&1 &
     service=$!
     result=0

@@ -130,7 +130,7 @@ def main() -> int:
         choices = {"preset": "n14_real_depth8_scale30", "batch": "4"}
         offers = [
             unspoken.ray.Offer("digits", home / "digits", "digits/noise", choices, replicas=2),
-            unspoken.ray.Offer("llama", stories, "llama/stories", small, helpers=1),
+            unspoken.ray.Offer("chat", stories, "chat/stories", small, helpers=1),
         ]
         # A port of its own, so that a gateway that comes back is found.
         listen = f"127.0.0.1:{20_000 + os.getpid() % 10_000}"
@@ -140,7 +140,7 @@ def main() -> int:
         def recognises(client: Any) -> bool:
             return bool((client.recognise(images[:4])[0] == needed).all())
 
-        own: Any = {"model": stories / "client", "application": "llama/stories", "insecure_parameters": True}
+        own: Any = {"model": stories / "client", "application": "chat/stories", "insecure_parameters": True}
         texts = unspoken.LlamaClient(service.url, state_dir=home / "state", progress=False, **own)
         text = continued(options.unspoken)
 

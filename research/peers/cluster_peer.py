@@ -127,7 +127,7 @@ class Cluster:
         preset = command["preset"]
         kind = "insecure_preset" if preset.startswith("insecure_") else "preset"
         options = {kind: preset, "chunk": str(chunk), "chunks": "1", "sessions": "1"}
-        offer = unspoken.ray.Offer("llama", out, "llama/stories", options, helpers=processes - 1)
+        offer = unspoken.ray.Offer("chat", out, "chat/stories", options, helpers=processes - 1)
         url = self.on_ray("llama", offer)
         client = unspoken.LlamaClient(
             url, model=out / "client", state_dir=self.home / "state", progress=False, insecure_parameters=True

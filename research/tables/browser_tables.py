@@ -144,7 +144,7 @@ STORY_MEASURE = """async () => {
     const { Service } = await import("/index.js");
     const service = await Service.open(location.origin);
     const start = performance.now();
-    const application = await service.application("llama/stories");
+    const application = await service.application("chat/stories");
     await application.prepare();
     const prepared = performance.now();
     const text = { publicText: "One day, Tom and a dog went to the park.", privateText: " They saw", mostTokens: 1 };

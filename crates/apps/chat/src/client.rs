@@ -167,13 +167,13 @@ pub enum Answer {
 /// A client of a served model: its secret key, its half of the model, and the server's description.
 ///
 /// A client that refuses the content of an answer asks nothing more, see [`ChatError::Refused`].
-pub struct LlamaClient {
+pub struct ChatClient {
     description: Description,
     keyring: Keyring,
     model: Arc<ClientModel>,
 }
 
-impl LlamaClient {
+impl ChatClient {
     /// The client's half of the model.
     pub fn model(&self) -> &ClientModel {
         &self.model
@@ -283,7 +283,7 @@ fn check_tokens(tokens: &[u32], vocabulary: usize) -> Result<(), ChatError> {
     Ok(())
 }
 
-impl KeyGenerator for LlamaClient {
+impl KeyGenerator for ChatClient {
     type KeyError = ProtocolError;
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
@@ -325,7 +325,7 @@ impl KeyGenerator for LlamaClient {
     }
 }
 
-impl ClientHalf for LlamaClient {
+impl ClientHalf for ChatClient {
     type Error = ChatError;
     type Description = Description;
     type Model = Arc<ClientModel>;
@@ -339,7 +339,7 @@ impl ClientHalf for LlamaClient {
         description.check_model(&model.id().to_bytes(), model.config(), model.prefix().len())?;
         check_units(&description, &model)?;
         let keyring = Keyring::new(description.header().clone(), stored)?;
-        Ok(LlamaClient { description, keyring, model })
+        Ok(ChatClient { description, keyring, model })
     }
 
     fn description(&self) -> &Description {

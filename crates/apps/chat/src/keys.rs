@@ -11,7 +11,7 @@ use unspoken_rlwe::{
 use crate::description::Description;
 
 /// The keys of one client.
-pub struct LlamaKeys {
+pub struct ChatKeys {
     /// The switching keys.
     pub(crate) evaluation: EvaluationKeys,
     /// The keys of products on coefficients.
@@ -61,7 +61,7 @@ pub(crate) fn read(
     description: &Description,
     storage: KeyStorage,
     bundle: &mut impl Read,
-) -> Result<LlamaKeys, ProtocolError> {
+) -> Result<ChatKeys, ProtocolError> {
     let parameters = description.parameters();
     let mut copied = Copied { input: &mut *bundle, bytes: Vec::new() };
     let plan = KeyBundle::read_plan(parameters.rlwe(), &mut copied)?;
@@ -85,7 +85,7 @@ pub(crate) fn read(
     })?;
     let small = SeededSmallRingKeys::from_bytes(ring, &bytes)?.expand(ring)?;
     match bundle.read(&mut [0]).map_err(RlweError::Io)? {
-        0 => Ok(LlamaKeys { evaluation, small }),
+        0 => Ok(ChatKeys { evaluation, small }),
         _ => Err(ProtocolError::mismatch("key bundle", "bytes after its end", "keys and nothing else")),
     }
 }

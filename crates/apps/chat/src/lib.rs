@@ -13,16 +13,16 @@ mod part;
 mod server;
 mod sessions;
 
-pub use client::{Answer, EncodedQuestion, LlamaClient, Logits, Question, SessionId};
+pub use client::{Answer, ChatClient, EncodedQuestion, Logits, Question, SessionId};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;
 pub use generation::{End, PrivateGeneration, Statistics};
 pub use kept::SessionStore;
-pub use keys::LlamaKeys;
-pub use server::{LlamaServer, PassInput, ServedModel, ServerOptions, small_degree};
+pub use keys::ChatKeys;
+pub use server::{ChatServer, PassInput, ServedModel, ServerOptions, small_degree};
 
 mod proto {
     #![allow(missing_docs)]
-    include!(concat!(env!("OUT_DIR"), "/unspoken.llama.v1.rs"));
+    include!(concat!(env!("OUT_DIR"), "/unspoken.chat.v1.rs"));
 }

@@ -29,7 +29,7 @@ use self::public::PublicCaches;
 use crate::client::SessionId;
 use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
-use crate::keys::{self, LlamaKeys};
+use crate::keys::{self, ChatKeys};
 use crate::message::{self, Reply};
 use crate::part::{self, PartOf, RemoteHelpers};
 use crate::proto;
@@ -145,7 +145,7 @@ impl Default for ServerOptions {
 }
 
 /// A model that never sees private tokens.
-pub struct LlamaServer {
+pub struct ChatServer {
     description: Description,
     encoder: Encoder,
     model: Arc<Model>,
@@ -211,7 +211,7 @@ impl State {
     }
 }
 
-impl LlamaServer {
+impl ChatServer {
     /// Prepares a model for a preset: places its bootstraps, and encodes the transformations of its passes. These and
     /// the bootstraps' matrices take some gigabytes for large presets.
     ///
@@ -293,7 +293,7 @@ impl LlamaServer {
         let keys = requirements.keys.clone();
         let header = CkksHeader::new(PROTOCOL, parameters, &id.to_bytes(), keys, PLAN.into(), bound)
             .with_answer(vectors, level, scale);
-        Ok(LlamaServer {
+        Ok(ChatServer {
             description: Description::new(header, own)?,
             encoder,
             prefix: model.prefix_cache(&prefix)?,
@@ -389,7 +389,7 @@ impl LlamaServer {
     /// there is no such session.
     fn pass(
         &self,
-        (client, keys): (ClientId, &LlamaKeys),
+        (client, keys): (ClientId, &ChatKeys),
         (session, chunk): (SessionId, u32),
         vectors: &[Vec<u8>],
         call: &Call<'_>,
@@ -439,7 +439,7 @@ impl LlamaServer {
     /// Runs a chunk. Returns the state of the session afterwards, and the answer.
     fn run_pass(
         &self,
-        keys: &LlamaKeys,
+        keys: &ChatKeys,
         (state, chunk): (&State, u32),
         input: Received<'_>,
         call: &Call<'_>,
@@ -517,8 +517,8 @@ fn requirements(
     Ok(all)
 }
 
-impl KeyLoader for LlamaServer {
-    type Keys = LlamaKeys;
+impl KeyLoader for ChatServer {
+    type Keys = ChatKeys;
     type KeyError = ProtocolError;
 
     fn key_set(&self) -> KeySetId {
@@ -539,16 +539,16 @@ impl KeyLoader for LlamaServer {
         keys::loaded_bytes(&self.description, front, self.storage)
     }
 
-    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<LlamaKeys, ProtocolError> {
+    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<ChatKeys, ProtocolError> {
         keys::read(&self.description, self.storage, &mut bundle)
     }
 
-    fn check_keys(&self, keys: &LlamaKeys) -> Result<(), ProtocolError> {
+    fn check_keys(&self, keys: &ChatKeys) -> Result<(), ProtocolError> {
         keys::check(&self.description, &keys.evaluation)
     }
 }
 
-impl ServerHalf for LlamaServer {
+impl ServerHalf for ChatServer {
     type Error = ChatError;
 
     fn describe(&self) -> Vec<u8> {
@@ -590,7 +590,7 @@ impl ServerHalf for LlamaServer {
         self.description.parameters().ring().release_idle();
     }
 
-    fn answer(&self, request: &Request<'_, LlamaKeys>, call: &Call<'_>) -> Result<Vec<u8>, ChatError> {
+    fn answer(&self, request: &Request<'_, ChatKeys>, call: &Call<'_>) -> Result<Vec<u8>, ChatError> {
         let header = self.description.header();
         let most = 1 + self.description.input_vectors();
         let vectors = header.unpack("query", request.query, self.description.query_bytes(), most)?;
@@ -620,14 +620,14 @@ impl ServerHalf for LlamaServer {
         Ok(header.pack([vec![reply.to_bytes()], logits].concat()))
     }
 
-    fn compute_part(&self, keys: &LlamaKeys, part: &[u8], call: &Call<'_>) -> Option<Result<Vec<u8>, ChatError>> {
+    fn compute_part(&self, keys: &ChatKeys, part: &[u8], call: &Call<'_>) -> Option<Result<Vec<u8>, ChatError>> {
         Some(self.part(keys, part, call.cancel))
     }
 }
 
-impl LlamaServer {
+impl ChatServer {
     /// Computes a part of a pass that another process of this service runs.
-    fn part(&self, keys: &LlamaKeys, bytes: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ChatError> {
+    fn part(&self, keys: &ChatKeys, bytes: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ChatError> {
         let parameters = self.description.parameters();
         keys::check(&self.description, &keys.evaluation)?;
         let received = part::from_bytes(parameters, self.program.circuit().rounds(), bytes)?;

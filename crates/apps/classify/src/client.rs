@@ -91,7 +91,7 @@ impl ClientHalf for ClassifyClient {
     }
 
     /// The length in bytes depends only on the number of messages: it is always the same, or the length of the shortest
-    /// small query that holds them.
+    /// short query that holds them.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
         let texts: Vec<&EncodedText> = messages.iter().map(|EncodedMessage(text)| text).collect();
         Ok(self.description.0.encrypt(&self.keyring, &texts)?)

@@ -61,8 +61,8 @@ impl Description {
 
     /// Whether queries of few messages may be small: much shorter than [`Description::query_bytes`], and longer with
     /// more messages, in steps of a factor of two.
-    pub fn has_small_queries(&self) -> bool {
-        self.0.has_small_queries()
+    pub fn has_short_queries(&self) -> bool {
+        self.0.has_short_queries()
     }
 
     /// Maximum length of a query in bytes.

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The server: one real vector for each number of an embedding, and a level for the layer.
     let parameters = Preset::find("n14_depth8_scale30")?.build()?;
     let options =
-        EmbedOptions { form: OutputForm::Rows, spare_levels: 1, small_queries: false, ..EmbedOptions::default() };
+        EmbedOptions { form: OutputForm::Rows, spare_levels: 1, short_queries: false, ..EmbedOptions::default() };
     let server = EmbedServer::new(compressed.subtables(), &parameters, &options)?;
     let weight = |class: usize, column: usize| ((class * 5 + column * 3) % 7) as f64 - 3.0;
     let (level, scale) = server.output();

@@ -90,7 +90,7 @@ impl ClientHalf for EmbedClient {
     }
 
     /// The length in bytes depends only on the number of tokens: it is always the same, or the length of the shortest
-    /// small query that holds them.
+    /// short query that holds them.
     fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
         let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
         let subtables = self.codes.shape().subtables;

@@ -13,7 +13,7 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 3;
 
-/// Slots of each vector of the shortest small query: fewer tokens are padded to that number.
+/// Slots of each vector of the shortest short query: fewer tokens are padded to that number.
 pub(crate) const MIN_PERIOD: usize = 16;
 
 /// Number of tokens of a short compact query, and of slots of its answer, if there are not too many subtables.
@@ -64,7 +64,7 @@ impl Description {
         self.index.parameters()
     }
 
-    /// Number of tokens in one full query. Fewer tokens are padded to this number, or to the number of a small query.
+    /// Number of tokens in one full query. Fewer tokens are padded to this number, or to the number of a short query.
     pub fn batch(&self) -> usize {
         self.index.batch()
     }
@@ -86,8 +86,8 @@ impl Description {
 
     /// Whether queries of few tokens may be small: much shorter than [`Description::query_bytes`], and longer with more
     /// tokens, in steps of a factor of two.
-    pub fn has_small_queries(&self) -> bool {
-        self.index.has_small_queries()
+    pub fn has_short_queries(&self) -> bool {
+        self.index.has_short_queries()
     }
 
     /// Number of tokens up to which a query is answered by a strided lookup, in one vector; 0 if there is none.

@@ -43,15 +43,15 @@ pub struct EmbedOptions {
     pub spare_levels: usize,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// If the form is direct: whether to offer small queries beside full ones, if the preset is precise enough, and its
+    /// If the form is direct: whether to offer short queries beside full ones, if the preset is precise enough, and its
     /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
     /// tokens, which need fewer keys, and not full ones.
-    pub small_queries: bool,
+    pub short_queries: bool,
 }
 
 impl Default for EmbedOptions {
     fn default() -> Self {
-        Self { plan: None, form: OutputForm::Pairs, spare_levels: 0, query: QueryForm::Direct, small_queries: true }
+        Self { plan: None, form: OutputForm::Pairs, spare_levels: 0, query: QueryForm::Direct, short_queries: true }
     }
 }
 
@@ -135,7 +135,7 @@ impl EmbedServer {
         let scaled = prepare(parameters, &tables, plan, options, subtables.bound())?;
         let encoder = Encoder::new(parameters);
         let query = match options.query {
-            QueryForm::Compact if options.small_queries => {
+            QueryForm::Compact if options.short_queries => {
                 QueryCodec::short_compact(&scaled.lookup, short_period(parameters, shape.subtables)?)?
             }
             form => QueryCodec::for_lookup(form, &scaled.lookup)?,
@@ -166,7 +166,7 @@ impl EmbedServer {
             small_period = period as u32;
         }
         let mut strided = None;
-        if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct) {
+        if let Some(full) = full.filter(|_| options.short_queries && options.query == QueryForm::Direct) {
             let unit = scaled.unit;
             let precise = |error: f64| {
                 error * unit <= most_error && check(error * unit).is_ok_and(|precision| !precision.is_low())
@@ -232,7 +232,7 @@ impl EmbedServer {
 
     /// Computes the encrypted embeddings for a client's full query of untrusted bytes, at the level and scale of
     /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. A server for such a
-    /// layer is made without small queries. The numbers are in the header's unit ([`CkksHeader::unit`]): a following
+    /// layer is made without short queries. The numbers are in the header's unit ([`CkksHeader::unit`]): a following
     /// linear layer keeps it, and [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it.
     /// Stops soon after `cancel` is set.
     ///
@@ -353,12 +353,12 @@ fn choice(shape: Shape, parameters: Option<&CkksParameters>, options: &EmbedOpti
     LookupChoice {
         task: task(shape, options.form),
         query: options.query,
-        small_queries: options.small_queries,
+        short_queries: options.short_queries,
         plan: options.plan,
         parameters: parameters.cloned(),
         spare_levels: options.spare_levels,
-        // Small queries take complex slots. A service with a given set in real slots has none.
-        real_slots: options.query == QueryForm::Direct && (!options.small_queries || parameters.is_some()),
+        // Short queries take complex slots. A service with a given set in real slots has none.
+        real_slots: options.query == QueryForm::Direct && (!options.short_queries || parameters.is_some()),
     }
 }
 
@@ -441,7 +441,7 @@ impl LargestRows {
 /// The queries of few tokens that a server offers beside full direct ones, where they are precise enough.
 struct FewTokens {
     strided: Option<Strided>,
-    /// The shortest period of small queries, above the tokens of strided ones; 0 if there are none.
+    /// The shortest period of short queries, above the tokens of strided ones; 0 if there are none.
     small_period: usize,
     keys: KeyPlan,
     /// A bound of the error of a scaled number.

@@ -88,7 +88,7 @@ fn encrypted_embeddings_are_the_tables() {
     let ids: Vec<usize> = (0..=TOKENS).rev().chain([7, 7]).collect();
     for form in [OutputForm::Pairs, OutputForm::Rows] {
         for plan in [None, Some(Plan::Paper), Some(Plan::ComplexFirst)] {
-            let server = server(&table, EmbedOptions { plan, form, small_queries: false, ..EmbedOptions::default() });
+            let server = server(&table, EmbedOptions { plan, form, short_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
             let query = encrypt(&mut client, &ids).unwrap();
@@ -128,7 +128,7 @@ fn embeddings_of_every_magnitude_are_the_tables() {
     for magnitude in [1e-15, 1e-8, 1.0, 2e5] {
         let table = table_of(30, 0, magnitude);
         for form in [OutputForm::Pairs, OutputForm::Rows] {
-            let server = server(&table, EmbedOptions { form, small_queries: false, ..EmbedOptions::default() });
+            let server = server(&table, EmbedOptions { form, short_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
             let answer = ask(&server, &keys, &encrypt(&mut client, &ids).unwrap()).unwrap();
@@ -149,11 +149,11 @@ fn embeddings_of_every_magnitude_are_the_tables() {
 }
 
 #[test]
-fn small_queries_find_the_embeddings() {
+fn short_queries_find_the_embeddings() {
     let table = table(30, 0);
     for form in [OutputForm::Pairs, OutputForm::Rows] {
         let server = server(&table, EmbedOptions { form, ..EmbedOptions::default() });
-        assert!(server.description().has_small_queries());
+        assert!(server.description().has_short_queries());
         let (mut client, other) = (client(&table, &server), client(&table, &server));
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let mut lengths = Vec::new();
@@ -237,7 +237,7 @@ fn wide_tables_and_real_slots_have_no_strided_lookup() {
 }
 
 #[test]
-fn one_subtable_has_small_queries_up_to_half_of_the_slots() {
+fn one_subtable_has_short_queries_up_to_half_of_the_slots() {
     let tokens = TokenList::new((0..30).map(|i| format!("w{i}")).collect()).unwrap();
     let values = (0..30 * WIDTH).map(|i| (i as f32 * 0.7).sin()).collect();
     let table = EmbeddingTable::new(tokens, WIDTH, values).unwrap();
@@ -257,13 +257,13 @@ fn one_subtable_has_small_queries_up_to_half_of_the_slots() {
 }
 
 #[test]
-fn small_queries_are_offered_where_their_key_is_secure() {
+fn short_queries_are_offered_where_their_key_is_secure() {
     let table = table(4, 0);
     for (preset, offered) in [("n13_depth3_scale30", false), ("n14_depth5_scale50", true)] {
         let parameters = Preset::find(preset).unwrap().build().unwrap();
         let server = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).unwrap();
         let description = Description::from_bytes(&server.describe()).unwrap();
-        assert_eq!(description.has_small_queries(), offered, "{preset}");
+        assert_eq!(description.has_short_queries(), offered, "{preset}");
     }
 }
 
@@ -280,7 +280,7 @@ fn every_form_of_query_finds_the_embeddings() {
     for (query, preset) in [(QueryForm::Compact, "insecure_n11_boot_depth9_scale50"), (QueryForm::OneHot, PRESET)] {
         let table = table(30, 0);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        let options = EmbedOptions { query, small_queries: false, ..EmbedOptions::default() };
+        let options = EmbedOptions { query, short_queries: false, ..EmbedOptions::default() };
         let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
         let mut client = client(&table, &server);
         assert_eq!(client.description().query_form(), query);
@@ -345,9 +345,9 @@ fn the_preset_and_the_plan_follow_from_the_error() {
         assert!(served(error, &options).unwrap_err().to_string().contains("2^-12"), "{error}");
     }
     let one_hot = EmbedOptions { query: QueryForm::OneHot, ..options };
-    let full = EmbedOptions { query: QueryForm::Compact, small_queries: false, ..options };
+    let full = EmbedOptions { query: QueryForm::Compact, short_queries: false, ..options };
     for options in [one_hot, full] {
-        assert!(served(1e-3, &options).unwrap_err().to_string().contains("small=on"));
+        assert!(served(1e-3, &options).unwrap_err().to_string().contains("short_queries=on"));
     }
     // With parameters of the caller's choice only the plan is chosen, or the error refused.
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
@@ -363,8 +363,8 @@ fn the_preset_and_the_plan_follow_from_the_error() {
 #[test]
 fn presets_are_chosen_by_the_form_of_queries() {
     let shape = Shape { subtables: 4, columns: 256, width: 50 };
-    let preset = |query, small_queries| {
-        let options = EmbedOptions { query, small_queries, ..EmbedOptions::default() };
+    let preset = |query, short_queries| {
+        let options = EmbedOptions { query, short_queries, ..EmbedOptions::default() };
         EmbedServer::best_preset(shape, &options).map(|parameters| parameters.name().to_owned())
     };
     assert_eq!(preset(QueryForm::Compact, true).unwrap(), "n16_query_depth11_scale40");
@@ -379,7 +379,7 @@ fn real_slots_hold_twice_the_tokens() {
     let parameters = Preset::find("insecure_n11_real_depth9_scale50").unwrap().build().unwrap();
     let server = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).unwrap();
     let mut client = client(&table, &server);
-    assert!(!server.description().has_small_queries());
+    assert!(!server.description().has_short_queries());
     assert_eq!((server.description().form(), client.batch()), (OutputForm::Rows, 2048));
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let ids: Vec<usize> = (0..2048).map(|i| (i * 7) % (TOKENS + 1)).collect();
@@ -394,7 +394,7 @@ fn real_slots_hold_twice_the_tokens() {
 fn a_following_layer_consumes_encrypted_embeddings() {
     let table = table(16, 0);
     let options =
-        EmbedOptions { form: OutputForm::Rows, spare_levels: 1, small_queries: false, ..EmbedOptions::default() };
+        EmbedOptions { form: OutputForm::Rows, spare_levels: 1, short_queries: false, ..EmbedOptions::default() };
     let server = server(&table, options);
     let mut client = client(&table, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -493,10 +493,10 @@ fn the_preset_follows_from_the_shape() {
     let (narrow, wide) = (depth(64, 0).unwrap(), depth(1024, 0).unwrap());
     assert!(narrow >= 6 && wide >= 10 && narrow <= wide, "{narrow} {wide}");
     assert!(depth(64, 4).unwrap() >= 10);
-    // Small queries take complex slots; a plan for real slots is found without them.
-    let best = |small_queries| {
+    // Short queries take complex slots; a plan for real slots is found without them.
+    let best = |short_queries| {
         let options =
-            EmbedOptions { small_queries, plan: Some(Plan::Cosine { babies: 16 }), ..EmbedOptions::default() };
+            EmbedOptions { short_queries, plan: Some(Plan::Cosine { babies: 16 }), ..EmbedOptions::default() };
         EmbedServer::best_preset(Shape { subtables: 4, columns: 64, width: 50 }, &options)
     };
     assert!(best(true).is_err() && best(false).unwrap().name().contains("real"));

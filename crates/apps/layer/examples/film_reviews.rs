@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         bundle.len()
     );
     println!("{client_seconds:.2} s at the client, {server_seconds:.2} s at the server");
-    // One review alone: a small query.
+    // One review alone: a short query.
     let encoded = client.encode(&texts[..1])?;
     let query = client.query(&encoded)?;
     let start = Instant::now();

@@ -139,7 +139,7 @@ impl ClientHalf for LayerClient {
     }
 
     /// The length in bytes depends only on the number of texts: it is always the same, or the length of the shortest
-    /// small query that holds them.
+    /// short query that holds them.
     fn query(&mut self, texts: &[EncodedTokens]) -> Result<Vec<u8>, LayerError> {
         let texts: Vec<&EncodedText> = texts.iter().map(|text| &text.codes).collect();
         Ok(self.description.scores.encrypt(&self.keyring, &texts)?)

@@ -77,8 +77,8 @@ impl Description {
 
     /// Whether queries of few texts may be small: much shorter than [`Description::query_bytes`], and longer with more
     /// texts, in steps of a factor of two.
-    pub fn has_small_queries(&self) -> bool {
-        self.scores.has_small_queries()
+    pub fn has_short_queries(&self) -> bool {
+        self.scores.has_short_queries()
     }
 
     /// Maximum length of a query in bytes.

@@ -83,7 +83,7 @@ fn encrypted_scores_are_the_heads_scores() {
     for (unknown, columns) in [(false, 16), (true, 10)] {
         let (table, head) = (table(0, columns, unknown), head());
         let server = server_of(&head, &table, PRESET, &LayerOptions::default());
-        assert!(server.description().has_small_queries());
+        assert!(server.description().has_short_queries());
         assert_eq!(server.description().classes(), ["a", "b", "c"]);
         let mut client = client_of(&server, &table, false);
         let keys = keys(&server, &client);
@@ -110,10 +110,10 @@ fn compact_queries_have_the_same_scores() {
     let (table, head) = (table(0, 16, true), head());
     let texts = texts();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    for (small_queries, preset) in
+    for (short_queries, preset) in
         [(false, "insecure_n11_boot_depth9_scale50"), (true, "insecure_n11_query_depth11_scale40")]
     {
-        let options = LayerOptions { query: QueryForm::Compact, small_queries, ..LayerOptions::default() };
+        let options = LayerOptions { query: QueryForm::Compact, short_queries, ..LayerOptions::default() };
         let server = server_of(&head, &table, preset, &options);
         let mut client = client_of(&server, &table, false);
         let keys = keys(&server, &client);

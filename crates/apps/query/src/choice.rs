@@ -27,7 +27,7 @@ pub struct LookupChoice {
     /// The form of queries.
     pub query: QueryForm,
     /// Whether queries may be small, or compact ones short.
-    pub small_queries: bool,
+    pub short_queries: bool,
     /// The only plan to consider, if there is one.
     pub plan: Option<Plan>,
     /// The only parameters to consider, if there are such. Otherwise all secure presets are considered that bootstrap
@@ -119,12 +119,12 @@ impl LookupChoice {
     }
 
     fn is_short(&self) -> bool {
-        self.query == QueryForm::Compact && self.small_queries
+        self.query == QueryForm::Compact && self.short_queries
     }
 
     fn bootstrapped(&self) -> Bootstrapped {
         match self.query {
-            QueryForm::Compact if self.small_queries => Bootstrapped::ShortQueries,
+            QueryForm::Compact if self.short_queries => Bootstrapped::ShortQueries,
             QueryForm::Compact => Bootstrapped::All,
             QueryForm::Direct | QueryForm::OneHot => Bootstrapped::Nothing,
         }
@@ -182,7 +182,7 @@ impl LookupChoice {
             return Err(refuse(error.to_string(), "a positive number, such as 2^-12").into());
         }
         if self.query == QueryForm::OneHot || self.bootstrapped() == Bootstrapped::All {
-            let needed = "queries whose error is predicted: direct ones, or compact ones with small=on";
+            let needed = "queries whose error is predicted: direct ones, or compact ones with short_queries=on";
             return Err(refuse(format!("{} queries", self.query), needed).into());
         }
         // The smallest bound among the candidates that are not precise enough, with the candidate and the source of the

@@ -28,7 +28,7 @@ pub struct IndexFields<'a> {
     pub query_level: u32,
     /// Name of the form of query.
     pub query_form: &'a str,
-    /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, the period of
+    /// If the form is direct, the shortest period of a short query ([`SmallQuery`]); if it is compact, the period of
     /// all queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
     pub small_period: u32,
     /// Number of tokens of a query for a strided lookup, and the level of its vectors ([`SmallQuery::strided`]); zeros
@@ -48,7 +48,7 @@ pub struct IndexDescription {
     form: QueryForm,
     question_slots: usize,
     outputs: usize,
-    /// The small queries, if the server takes any beside full ones.
+    /// The short queries, if the server takes any beside full ones.
     small: Option<SmallForms>,
     /// The query for a strided lookup, if the server has one.
     strided: Option<SmallQuery>,
@@ -167,7 +167,7 @@ impl IndexDescription {
 
     /// Whether queries of few questions may be small: much shorter than [`IndexDescription::full_query_bytes`], and
     /// longer with more questions, in steps of a factor of two.
-    pub fn has_small_queries(&self) -> bool {
+    pub fn has_short_queries(&self) -> bool {
         self.strided.is_some() || self.small_holding(1).is_some()
     }
 
@@ -197,7 +197,7 @@ impl IndexDescription {
         self.strided_holding(questions).cloned().or_else(|| Some(self.small_holding(questions)?.0))
     }
 
-    /// The small query for `questions` questions, and its answer; `None` if a full query has to be sent.
+    /// The short query for `questions` questions, and its answer; `None` if a full query has to be sent.
     fn small_holding(&self, questions: usize) -> Option<(SmallQuery, SmallAnswer)> {
         self.small.as_ref()?.holding(questions)
     }
@@ -205,7 +205,7 @@ impl IndexDescription {
     /// The form of a query of untrusted vectors and the form of its answer, if the query is small.
     ///
     /// # Errors
-    /// If it is a small query of a period that this description does not offer.
+    /// If it is a short query of a period that this description does not offer.
     pub fn small_of(&self, vectors: &[Vec<u8>]) -> Result<Option<(SmallQuery, SmallAnswer)>, QueryError> {
         let Some(period) = SmallQuery::period_of(vectors) else { return Ok(None) };
         let offered = self.small.as_ref().and_then(|small| small.of_period(period));

@@ -1,4 +1,4 @@
-//! The small queries that a server offers: one for each period, and its answer.
+//! The short queries that a server offers: one for each period, and its answer.
 
 use unspoken_ckks::{CkksError, Encoder, InnerSum, Simulated, Simulator};
 use unspoken_lookup::Lookup;
@@ -9,7 +9,7 @@ use crate::codec::QueryShape;
 use crate::error::QueryError;
 use crate::small::{SmallAnswer, SmallQuery};
 
-/// The small queries of a shape and their answers.
+/// The short queries of a shape and their answers.
 #[derive(Clone, Debug)]
 pub struct SmallForms {
     /// The shape of full queries.
@@ -23,7 +23,7 @@ pub struct SmallForms {
     pub outputs: usize,
 }
 
-/// What small queries of all periods take, and their error.
+/// What short queries of all periods take, and their error.
 #[derive(Clone, Debug)]
 pub struct SmallOffer {
     /// The keys in addition to the keys of full queries.

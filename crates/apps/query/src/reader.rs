@@ -137,7 +137,7 @@ impl QueryReader {
         Ok(Some(SmallOffer { keys, error: simulated_error_bound(&errors) }))
     }
 
-    /// Converts a client's small query, one vector of untrusted bytes, to the vectors of a lookup.
+    /// Converts a client's short query, one vector of untrusted bytes, to the vectors of a lookup.
     ///
     /// # Errors
     /// As for [`QueryReader::read`].

@@ -42,7 +42,7 @@ impl ShortCompact {
         let most = Self::most_period(&shape.parameters, shape.subtables)?;
         if !period.is_power_of_two() || !(1..=most).contains(&period) || blocks * period < MIN_SLOTS {
             let found = format!("{} subtables of {period} slots", shape.subtables);
-            let needed = format!("a power of two up to {most}; take full queries (small=off)");
+            let needed = format!("a power of two up to {most}; take full queries (short_queries=off)");
             return Err(QueryError::mismatch("a short compact query", found, needed));
         }
         let queries = SubringQueryParameters::new(shape.parameters.rlwe(), blocks * period)?;

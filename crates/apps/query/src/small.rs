@@ -1,4 +1,4 @@
-//! Small queries: few questions in vectors that repeat, of which few coefficients are sent; and their answers.
+//! Short queries: few questions in vectors that repeat, of which few coefficients are sent; and their answers.
 //!
 //! All subtables share one ciphertext. Its length grows with the number of slots that the questions take, in steps of a
 //! factor of two, so the server sees that number up to a factor of two. The server separates the subtables
@@ -113,7 +113,7 @@ impl SmallQuery {
         let vectors: Vec<&[Complex64]> = vectors.iter().map(|slots| &**slots).collect();
         let plaintext = self.packing.encode(encryptor.encoder(), &vectors, *level, self.scale())?;
         let Encrypted::Seeded(seeded) = encryptor.encrypt_plaintext(&plaintext)? else {
-            let (found, needed) = ("a public one", "the secret, for a small query");
+            let (found, needed) = ("a public one", "the secret, for a short query");
             return Err(QueryError::mismatch("the key", found, needed));
         };
         let mut bytes = vec![self.period().trailing_zeros() as u8];
@@ -126,17 +126,17 @@ impl SmallQuery {
         let QueryShape { parameters, level, .. } = &self.shape;
         let [vector] = vectors else {
             let (found, needed) = (format!("{} vectors", vectors.len()), "one vector");
-            return Err(QueryError::mismatch("a small query", found, needed));
+            return Err(QueryError::mismatch("a short query", found, needed));
         };
         if vector.len() != self.byte_len() {
             let (found, needed) = (format!("{} bytes", vector.len()), format!("{} bytes", self.byte_len()));
-            return Err(QueryError::mismatch("a small query", found, needed));
+            return Err(QueryError::mismatch("a short query", found, needed));
         }
         let sparse =
             rlwe::SeededCiphertext::sparse_from_bytes(parameters.rlwe(), &self.packing.places(), &vector[1..])?;
         if sparse.basis() != parameters.basis(*level) {
             let needed = format!("the primes of level {level}");
-            return Err(QueryError::mismatch("a small query", sparse.basis(), needed));
+            return Err(QueryError::mismatch("a short query", sparse.basis(), needed));
         }
         let seed = sparse.seed().0;
         Ok((sparse, seed))
@@ -176,7 +176,7 @@ impl SmallQuery {
     }
 }
 
-/// The answer to a small query: outputs that repeat after a period, joined in as few ciphertexts as hold them.
+/// The answer to a short query: outputs that repeat after a period, joined in as few ciphertexts as hold them.
 #[derive(Clone, Debug)]
 pub struct SmallAnswer {
     parameters: CkksParameters,

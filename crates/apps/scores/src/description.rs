@@ -98,8 +98,8 @@ impl ScoreDescription {
 
     /// Whether queries of few texts may be small: much shorter than [`ScoreDescription::query_bytes`], and longer with
     /// more texts, in steps of a factor of two.
-    pub fn has_small_queries(&self) -> bool {
-        self.index.has_small_queries()
+    pub fn has_short_queries(&self) -> bool {
+        self.index.has_short_queries()
     }
 
     /// Maximum length of a query in bytes.

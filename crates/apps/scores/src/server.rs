@@ -49,15 +49,15 @@ pub struct ScoreOptions {
     pub plan: Option<Plan>,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// If the form is direct: whether to offer small queries beside full ones, if the preset is precise enough, and its
+    /// If the form is direct: whether to offer short queries beside full ones, if the preset is precise enough, and its
     /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
     /// texts, which need fewer keys, and not full ones.
-    pub small_queries: bool,
+    pub short_queries: bool,
 }
 
 impl Default for ScoreOptions {
     fn default() -> Self {
-        Self { plan: None, query: QueryForm::Direct, small_queries: true }
+        Self { plan: None, query: QueryForm::Direct, short_queries: true }
     }
 }
 
@@ -78,7 +78,7 @@ impl ScoreServer {
         Ok(Self::within(protocol, tables, parameters, options, f64::INFINITY)?.made()?)
     }
 
-    /// As [`ScoreServer::new`], if the error is at most `most_error`. Small queries beside direct ones are left out if
+    /// As [`ScoreServer::new`], if the error is at most `most_error`. Short queries beside direct ones are left out if
     /// theirs is larger.
     fn within(
         protocol: Protocol,
@@ -123,7 +123,7 @@ impl ScoreServer {
         let lowest = plan.depth(columns) + usize::from(form == QueryForm::Compact);
         let (unit, lookup) = at_lowest_level(parameters, lowest, prepare)?;
         let query = match form {
-            QueryForm::Compact if options.small_queries => {
+            QueryForm::Compact if options.short_queries => {
                 QueryCodec::short_compact(&lookup, ShortCompact::most_period(parameters, subtables)?)?
             }
             _ => QueryCodec::for_lookup(form, &lookup)?,
@@ -136,7 +136,7 @@ impl ScoreServer {
             ));
         }
         if query.slots() < max_tokens {
-            let needed = format!("at most {} tokens per text; take full queries (small=off)", query.slots());
+            let needed = format!("at most {} tokens per text; take full queries (short_queries=off)", query.slots());
             return Err(ScoreError::mismatch("short compact queries", max_tokens, needed));
         }
         let short = matches!(query, QueryCodec::ShortCompact(_)).then_some(query.slots());
@@ -167,7 +167,7 @@ impl ScoreServer {
             }
             small_period = period as u32;
         }
-        if options.small_queries && form == QueryForm::Direct {
+        if options.short_queries && form == QueryForm::Direct {
             let forms = SmallForms {
                 shape: reader.query().shape().clone(),
                 least_period: max_tokens,
@@ -224,7 +224,7 @@ impl ScoreServer {
         let choice = LookupChoice {
             task: Task { subtables, rows: classes, columns, form: OutputForm::Pairs },
             query: options.query,
-            small_queries: options.small_queries,
+            short_queries: options.short_queries,
             plan: options.plan,
             parameters: parameters.cloned(),
             spare_levels: 0,
@@ -334,7 +334,7 @@ fn token_sum(batch: usize, max_tokens: usize) -> Result<InnerSum, ScoreError> {
     Ok(InnerSum::new(batch as i64, max_tokens).map_err(ProtocolError::from)?)
 }
 
-/// The sum over the tokens of the texts of a small query. By doublings, so that queries of all periods have their
+/// The sum over the tokens of the texts of a short query. By doublings, so that queries of all periods have their
 /// keys in common.
 fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksError> {
     InnerSum::with_radix((period / max_tokens) as i64, max_tokens, 0, 2)

@@ -25,7 +25,7 @@ impl ScoreDescription {
     }
 
     /// Encrypts one to [`ScoreDescription::batch`] texts. The length in bytes depends only on the number of texts: it
-    /// is always the same, or the length of the shortest small query that holds the texts.
+    /// is always the same, or the length of the shortest short query that holds the texts.
     ///
     /// # Errors
     /// If their number is out of range, or the system has no randomness.

@@ -12,6 +12,7 @@ use unspoken_database::DatabaseError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_encrypt::EncryptError;
 use unspoken_encrypted_llama::PassError;
+use unspoken_encrypted_matrix::EncryptedMatrixError;
 use unspoken_exact::ExactError;
 use unspoken_fasttext::{ModelError, TrainError};
 use unspoken_gsw::GswError;
@@ -19,17 +20,16 @@ use unspoken_llama::{CircuitError, PreparationError};
 use unspoken_llama_files::LoadError;
 use unspoken_llama_model::InputError;
 use unspoken_lookup::LookupError;
-use unspoken_matrix::MatrixError;
 use unspoken_permute::PermuteError;
 use unspoken_pir::PirError;
+use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_query::QueryError;
-use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
-use unspoken_sealed::SealedError;
 use unspoken_slim::SlimError;
 use unspoken_store::{DataError, FileError};
+use unspoken_symmetric_pir::SymmetricPirError;
 
 /// Errors of this crate. Each message names the measurement, what was found and what was needed.
 #[derive(Debug, thiserror::Error)]
@@ -180,7 +180,7 @@ pub enum BenchError {
     Lookup(#[from] LookupError),
     /// An operation on matrices failed.
     #[error(transparent)]
-    Matrix(#[from] MatrixError),
+    Matrix(#[from] EncryptedMatrixError),
     /// A permutation failed.
     #[error(transparent)]
     Permute(#[from] PermuteError),
@@ -200,7 +200,7 @@ pub enum BenchError {
     Gsw(#[from] GswError),
     /// Private retrieval failed.
     #[error(transparent)]
-    Retrieval(#[from] PirError),
+    Retrieval(#[from] SchemeError),
     /// The service of a benchmark cannot be started.
     #[error("cannot start the measured service: {reason}; needed a free local port and a temporary directory")]
     Service {
@@ -212,10 +212,10 @@ pub enum BenchError {
     Client(#[from] ClientError),
     /// The service's half of retrieval failed.
     #[error(transparent)]
-    Retrieve(#[from] RetrieveError),
+    Retrieve(#[from] PirError),
     /// A record could not be sealed or opened, or its key not asked for.
     #[error(transparent)]
-    Sealed(#[from] SealedError),
+    Sealed(#[from] SymmetricPirError),
     /// A database on disk failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
-use unspoken_arrays::{
+use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_encrypted_matrix::{Graph, Operation};
+use unspoken_matrix::{
     Axes, EncryptedInputs, EncryptedResult, Keys, Options, Program, ProgramSource, Secret, Signature,
 };
-use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{CHECKSUM_BYTES, append_checksum};
 
 use crate::fixtures::PRESET;

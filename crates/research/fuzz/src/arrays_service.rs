@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use ndarray::{Array2, Array3};
 use prost::Message;
-use unspoken_arrays::{Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
-use unspoken_matrix::{Graph, Operation};
+use unspoken_encrypted_matrix::{Graph, Operation};
+use unspoken_matrix::{Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_protocol::{
     ApplicationDescription, Call, CkksClientHalf, CkksServerHalf, ClientHalf, Request, ServerHalf,
 };
@@ -107,12 +107,12 @@ pub static DESCRIPTION: Target = Target {
 /// Generates the keys and a query that a description asks for, unless they are large.
 fn ask_as_described(mut client: MatrixClient) {
     let signature = client.description().signature().clone();
-    let zeros = |input: &unspoken_arrays::Input| {
+    let zeros = |input: &unspoken_matrix::Input| {
         let (rows, columns) = input.shape.matrix;
         let batch = if input.shape.axes.batch { signature.batch() } else { 1 };
         (input.name.clone(), Array3::zeros((batch, rows, columns)))
     };
-    let entries = |input: &unspoken_arrays::Input| {
+    let entries = |input: &unspoken_matrix::Input| {
         signature.batch().saturating_mul(input.shape.matrix.0).saturating_mul(input.shape.matrix.1)
     };
     let most = signature.inputs().iter().map(entries).fold(0, usize::saturating_add);

@@ -112,13 +112,13 @@ pub static QUERY: Target = Target {
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `EmbedServer::answer` to small queries: as for full ones.
+/// `EmbedServer::answer` to short queries: as for full ones.
 pub static SMALL_QUERY: Target = Target {
     name: "embed_small_query",
     run: |data| answers(&SMALL_EMBEDDER, &small_client(), &SMALL_KEYS, data),
     repair: |data| repair_small(data, &SMALL_EMBEDDER, 4..8),
     seeds: || {
-        assert!(SMALL_EMBEDDER.description().has_small_queries());
+        assert!(SMALL_EMBEDDER.description().has_short_queries());
         [1, 17].map(|tokens| query(&mut small_client(), &vec![0; tokens]).expect("fits")).to_vec()
     },
 };

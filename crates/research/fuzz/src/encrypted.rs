@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use unspoken_database::Declaration;
-use unspoken_pir::encrypted::EncryptedView;
-use unspoken_pir::{
+use unspoken_pir::{Description, EncryptedServer, PirOptions, UploadClient, UploadQuestion};
+use unspoken_pir_scheme::encrypted::EncryptedView;
+use unspoken_pir_scheme::{
     DatabaseVersion, EncryptedEntry, Layout, Mode, PirParameters, Planes, PreparedKeys, Preset, TableKind, Tables,
     Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLoader, Request, ServerHalf};
-use unspoken_retrieve::{Description, EncryptedServer, RetrieveOptions, UploadClient, UploadQuestion};
 
 use crate::Target;
 use crate::fixtures::CLIENT;
@@ -101,7 +101,7 @@ static SERVER: LazyLock<EncryptedServer<Shelf>> =
 
 fn owner() -> UploadClient {
     let description = Description::read(&SERVER.describe(), true).expect("its own");
-    let options = RetrieveOptions::new(Mode::Packed, NoCounters);
+    let options = PirOptions::new(Mode::Packed, NoCounters);
     UploadClient::open(description, options, Some(&[7; 32])).expect("an owner")
 }
 

@@ -110,7 +110,7 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 
 fn classifier(parameters: &CkksParameters) -> ClassifyServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    let options = ClassifyOptions { plan, small_queries: false, ..ClassifyOptions::default() };
+    let options = ClassifyOptions { plan, short_queries: false, ..ClassifyOptions::default() };
     ClassifyServer::new(MODEL.tables(), parameters, &options).expect("levels suffice")
 }
 
@@ -163,16 +163,16 @@ pub static GUMBEL_TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
     compress_by_gumbel(&ROWS, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
 });
 
-fn embedder(parameters: &CkksParameters, small_queries: bool) -> EmbedServer {
+fn embedder(parameters: &CkksParameters, short_queries: bool) -> EmbedServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    let options = EmbedOptions { plan, small_queries, ..EmbedOptions::default() };
+    let options = EmbedOptions { plan, short_queries, ..EmbedOptions::default() };
     EmbedServer::new(TABLE.subtables(), parameters, &options).expect("levels suffice")
 }
 
 /// A server of embeddings in the smallest ring.
 pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, false));
 
-/// The same with small queries.
+/// The same with short queries.
 pub static SMALL_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, true));
 
 /// The same with short compact queries.
@@ -203,11 +203,11 @@ pub fn wide_embed_client_of(description: unspoken_embed::Description) -> Result<
     EmbedClient::open(description, Arc::new(WIDE_TABLE.codes().clone()), Some(&secret))
 }
 
-/// The descriptions of embedding servers with a preset that a client can look up: without small queries, which real
+/// The descriptions of embedding servers with a preset that a client can look up: without short queries, which real
 /// slots cannot have, and with them.
 pub static EMBEDDING_DESCRIPTIONS: LazyLock<[unspoken_embed::Description; 2]> = LazyLock::new(|| {
     let parameters = Preset::find(PRESET).and_then(Preset::build).expect("builds");
-    [false, true].map(|small_queries| embedder(&parameters, small_queries).description().clone())
+    [false, true].map(|short_queries| embedder(&parameters, short_queries).description().clone())
 });
 
 /// A client of an embedding server with this description; its secret is the same in every run.
@@ -225,7 +225,7 @@ pub static HEAD: LazyLock<LinearHead> = LazyLock::new(|| {
 
 fn layer(parameters: &CkksParameters) -> LayerServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    let options = LayerOptions { plan, small_queries: false, ..LayerOptions::default() };
+    let options = LayerOptions { plan, short_queries: false, ..LayerOptions::default() };
     LayerServer::new(&HEAD, TABLE.subtables(), parameters, &options).expect("levels suffice")
 }
 

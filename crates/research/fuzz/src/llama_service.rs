@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use prost::{Message, Oneof};
 use unspoken_chat::{
-    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PassInput, Question, ServedModel,
-    ServerOptions, SessionId,
+    Answer, ChatClient, ChatError, ChatKeys, ChatServer, Description, PassInput, Question, ServedModel, ServerOptions,
+    SessionId,
 };
 use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_protocol::{
@@ -176,7 +176,7 @@ pub static DESCRIBED: Target = Target {
 static SOUND: LazyLock<Described<Own>> = LazyLock::new(|| Described::sound(&SERVICE.describe()));
 
 /// Makes the queries that a description asks for, and the keys if they are few, and checks the announced sizes.
-fn serve_a_hostile_server(mut client: LlamaClient) {
+fn serve_a_hostile_server(mut client: ChatClient) {
     let (most, few) = (client.description().query_bytes(), client.description().header().key_plan().len() <= 2);
     if most > MAX_QUERY_BYTES_MADE {
         return;
@@ -196,7 +196,7 @@ fn serve_a_hostile_server(mut client: LlamaClient) {
     }
 }
 
-/// `LlamaServer::loaded_key_bytes`: accepts the front of a bundle with all keys of its own plan, and announces at least
+/// `ChatServer::loaded_key_bytes`: accepts the front of a bundle with all keys of its own plan, and announces at least
 /// the memory of the keys that it uses. No such front is a whole bundle.
 pub static KEY_FRONT: Target = Target {
     name: "llama_key_front",
@@ -222,7 +222,7 @@ pub static KEY_FRONT: Target = Target {
     },
 };
 
-/// `LlamaServer::answer`, stopped before the first operation of a pass: a pass has its vectors, and the answer to any
+/// `ChatServer::answer`, stopped before the first operation of a pass: a pass has its vectors, and the answer to any
 /// other question is read by the client.
 pub static QUERY: Target = Target {
     name: "llama_query",
@@ -259,7 +259,7 @@ pub static TOKEN_QUERY: Target = Target {
 const COMPACT_SEED: usize = 16;
 
 /// Whether a server accepts a query.
-fn is_answered(server: &LlamaServer, keys: &LlamaKeys, data: &[u8]) -> bool {
+fn is_answered(server: &ChatServer, keys: &ChatKeys, data: &[u8]) -> bool {
     let (description, header) = (server.description(), server.description().header());
     let vectors = header.unpack("query", data, server.limits().query_bytes, usize::MAX).unwrap_or_default();
     if vectors.len() > 1 {
@@ -286,7 +286,7 @@ fn is_answered(server: &LlamaServer, keys: &LlamaKeys, data: &[u8]) -> bool {
     true
 }
 
-/// `LlamaServer::compute_part`, stopped before the first operation.
+/// `ChatServer::compute_part`, stopped before the first operation.
 pub static PART: Target = Target {
     name: "llama_part",
     run: |data| {
@@ -412,7 +412,7 @@ struct ValuePlace {
 }
 
 /// Repairs a query, the vectors of a pass with `repair`.
-fn repair_query(data: &mut Vec<u8>, server: &LlamaServer, repair: impl FnOnce(&mut [Vec<u8>])) {
+fn repair_query(data: &mut Vec<u8>, server: &ChatServer, repair: impl FnOnce(&mut [Vec<u8>])) {
     messages::repair_vectors(data, server.description().header(), |vectors| {
         let Some((control, vectors)) = vectors.split_first_mut() else { return };
         repair_control(control);
@@ -428,7 +428,7 @@ fn other_queries() -> Vec<Vec<u8>> {
     vec![of(begin(vec![])), of(begin(vec![5; public])), of(end)]
 }
 
-fn pass_query(server: &LlamaServer) -> Vec<u8> {
+fn pass_query(server: &ChatServer) -> Vec<u8> {
     query(&mut client(server), &[pass((0..CHUNK as u32).collect())]).expect("fits")
 }
 
@@ -452,13 +452,13 @@ fn repair_control(control: &mut Vec<u8>) {
     *control = message.encode_to_vec();
 }
 
-/// `LlamaClient::read`: an accepted answer to a pass has finite logits for each token of the chunk; one to another
+/// `ChatClient::read`: an accepted answer to a pass has finite logits for each token of the chunk; one to another
 /// question says what the question asked for.
 pub static ANSWER: Target = Target {
     name: "llama_answer",
     run: |data| {
         thread_local! {
-            static CLIENT_HALF: RefCell<LlamaClient> = RefCell::new(client(&SERVICE));
+            static CLIENT_HALF: RefCell<ChatClient> = RefCell::new(client(&SERVICE));
         }
         CLIENT_HALF.with_borrow(|client| {
             let questions = [pass(vec![3; CHUNK]), begin(vec![]), Question::End { session: SessionId::new(SESSION) }];
@@ -505,33 +505,33 @@ fn pass(tokens: Vec<u32>) -> Question {
 }
 
 /// A server of the prepared model, whose clients encrypt embeddings.
-static SERVICE: LazyLock<LlamaServer> = LazyLock::new(|| server(PassInput::Embeddings));
+static SERVICE: LazyLock<ChatServer> = LazyLock::new(|| server(PassInput::Embeddings));
 
 /// A server of the prepared model, whose clients encrypt tokens.
-static TOKEN_SERVICE: LazyLock<LlamaServer> = LazyLock::new(|| server(PassInput::Tokens));
+static TOKEN_SERVICE: LazyLock<ChatServer> = LazyLock::new(|| server(PassInput::Tokens));
 
-fn server(input: PassInput) -> LlamaServer {
+fn server(input: PassInput) -> ChatServer {
     let served = ServedModel::new(&PREPARED.preparation, PREPARED.tamed.clone()).expect("a preparation of this model");
     let parameters = Preset::find(BOOT_PRESET).and_then(Preset::build).expect("builds");
     let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
-    LlamaServer::new(served, &parameters, &options).expect("levels suffice")
+    ChatServer::new(served, &parameters, &options).expect("levels suffice")
 }
 
-fn client(server: &LlamaServer) -> LlamaClient {
+fn client(server: &ChatServer) -> ChatClient {
     client_of(server.description().clone()).expect("the same model")
 }
 
 /// A client of a server with this description; its secret is the same in every run.
-fn client_of(description: Description) -> Result<LlamaClient, ChatError> {
+fn client_of(description: Description) -> Result<ChatClient, ChatError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes());
-    LlamaClient::open(description, Arc::clone(&PREPARED.client), Some(&secret.map_err(ProtocolError::from)?))
+    ChatClient::open(description, Arc::clone(&PREPARED.client), Some(&secret.map_err(ProtocolError::from)?))
 }
 
-static KEYS: LazyLock<LlamaKeys> = LazyLock::new(|| keys(&SERVICE));
-static TOKEN_KEYS: LazyLock<LlamaKeys> = LazyLock::new(|| keys(&TOKEN_SERVICE));
+static KEYS: LazyLock<ChatKeys> = LazyLock::new(|| keys(&SERVICE));
+static TOKEN_KEYS: LazyLock<ChatKeys> = LazyLock::new(|| keys(&TOKEN_SERVICE));
 
 /// The client's keys at a server; the session of passes has begun.
-fn keys(server: &LlamaServer) -> LlamaKeys {
+fn keys(server: &ChatServer) -> ChatKeys {
     let mut bundle = Vec::new();
     client(server).write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
     let keys = server.load_keys(&mut bundle.as_slice()).expect("the client's keys");

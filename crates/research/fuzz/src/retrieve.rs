@@ -7,10 +7,15 @@ use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
-use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, OWN_MASKS_FORMAT, PartialResponse, TABLE_FORMAT};
-use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
-use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
+    Description, PROTOCOL_VERSION, PirClient, PirOptions, PirServer, Question, SHARD_PROTOCOL_VERSION, ShardDescription,
+};
+use unspoken_pir_scheme::dense::{
+    DenseQuery, DenseResponse, DenseShape, OWN_MASKS_FORMAT, PartialResponse, TABLE_FORMAT,
+};
+use unspoken_pir_scheme::encrypted::ENCRYPTED_FORMAT;
+use unspoken_pir_scheme::layout::Bucket;
+use unspoken_pir_scheme::{
     Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral,
     PirParameters, PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, ShardId, TableKind, Tables,
     VersionedDatabase,
@@ -18,10 +23,6 @@ use unspoken_pir::{
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, Call, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, Request,
     ServerHalf,
-};
-use unspoken_retrieve::{
-    Description, PROTOCOL_VERSION, Question, RetrieveClient, RetrieveOptions, RetrieveServer, SHARD_PROTOCOL_VERSION,
-    ShardDescription,
 };
 use unspoken_ring::modular::primes_descending;
 
@@ -117,9 +118,9 @@ impl VersionedDatabase for Shelf {
     }
 }
 
-static RETRIEVER: LazyLock<RetrieveServer<Shelf>> = LazyLock::new(|| {
+static RETRIEVER: LazyLock<PirServer<Shelf>> = LazyLock::new(|| {
     let planes = (0..2).map(|plane| Database::new(&PARAMETERS, plane, &[0; 20 * 256]).expect("a table"));
-    RetrieveServer::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
+    PirServer::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
 });
 
 /// The query modes without counters, and their keys at the service.
@@ -145,9 +146,9 @@ impl DurableCounters for NoCounters {
     }
 }
 
-fn client(mode: Mode) -> RetrieveClient {
+fn client(mode: Mode) -> PirClient {
     let description = Description::read(&RETRIEVER.describe(), true).expect("its own");
-    RetrieveClient::open(description, RetrieveOptions::new(mode, NoCounters), Some(&[7; 32])).expect("a client")
+    PirClient::open(description, PirOptions::new(mode, NoCounters), Some(&[7; 32])).expect("a client")
 }
 
 /// `Description::read`: a decoded description encodes to the same bytes; all sizes derived from it are finite.
@@ -278,7 +279,7 @@ fn append_request_checksum(mode: Mode, bytes: &mut Vec<u8>) {
     bytes.extend(&hash[..CHECKSUM_BYTES]);
 }
 
-/// `RetrieveServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
+/// `PirServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
 /// selects the keys.
 pub static REQUEST: Target = Target {
     name: "retrieve_request",
@@ -309,7 +310,7 @@ pub static REQUEST: Target = Target {
     },
 };
 
-/// `RetrieveClient::read`: an accepted answer has a record or none, of the version that it names.
+/// `PirClient::read`: an accepted answer has a record or none, of the version that it names.
 pub static ANSWER: Target = Target {
     name: "retrieve_answer",
     run: |data| {

@@ -4,13 +4,13 @@
 use std::sync::LazyLock;
 
 use prost::Message;
+use unspoken_oprf::{Allowance, Description, OprfClient, OprfServer, PROTOCOL_VERSION, Question};
 use unspoken_protocol::{
     ApplicationDescription, CHECKSUM_BYTES, Call, ClientHalf, Request, ServerHalf, append_checksum,
 };
-use unspoken_sealed::{
+use unspoken_symmetric_pir::{
     Blinded, MAX_RECORD_BYTES, Name, OVERHEAD_BYTES, RecordKey, ServiceKey, request_bytes, response_bytes,
 };
-use unspoken_unseal::{Allowance, Description, PROTOCOL_VERSION, Question, UnsealClient, UnsealServer};
 
 use crate::fixtures::CLIENT;
 use crate::{Target, messages};
@@ -57,13 +57,13 @@ fn service_key() -> ServiceKey {
     ServiceKey::from_bytes(&stored(&fields)).expect("a canonical scalar")
 }
 
-static SERVER: LazyLock<UnsealServer> = LazyLock::new(|| {
+static SERVER: LazyLock<OprfServer> = LazyLock::new(|| {
     // The largest allowance: requests of a run are not refused for their number.
-    UnsealServer::new(service_key(), Allowance::new(1_000_000, 1).expect("allowed"))
+    OprfServer::new(service_key(), Allowance::new(1_000_000, 1).expect("allowed"))
 });
 
-fn client() -> UnsealClient {
-    UnsealClient::open(Description::read(&SERVER.describe(), false).expect("its own"), None, None).expect("a client")
+fn client() -> OprfClient {
+    OprfClient::open(Description::read(&SERVER.describe(), false).expect("its own"), None, None).expect("a client")
 }
 
 /// `Description::read`: a decoded description encodes to the same description; its sizes are bounded.
@@ -90,7 +90,7 @@ pub static DESCRIBED: Target = Target {
     seeds: || vec![SERVER.describe()],
 };
 
-/// `UnsealServer::answer`: an answer of the announced length, the same elements for the same request.
+/// `OprfServer::answer`: an answer of the announced length, the same elements for the same request.
 pub static REQUEST: Target = Target {
     name: "unseal_request",
     run: |data| {
@@ -129,7 +129,7 @@ static ASKED: LazyLock<(Vec<Blinded>, Vec<u8>)> = LazyLock::new(|| {
     (encoded, answer)
 });
 
-/// `UnsealClient::read`: accepted answers have the keys that the owner has.
+/// `OprfClient::read`: accepted answers have the keys that the owner has.
 pub static ANSWER: Target = Target {
     name: "unseal_answer",
     run: |data| {

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use serde_json::json;
-use unspoken_pir::dense::{DensePart, DenseQuery, DenseShape, GroupView, LastFactors, Packing, PackingView, answer};
-use unspoken_pir::{Mode, PirParameters, PirSecret, PreparedKeys, Preset};
+use unspoken_pir_scheme::dense::{
+    DensePart, DenseQuery, DenseShape, GroupView, LastFactors, Packing, PackingView, answer,
+};
+use unspoken_pir_scheme::{Mode, PirParameters, PirSecret, PreparedKeys, Preset};
 use unspoken_ring::{Device, DeviceCopy, SecretRng, Seed, Stored};
 
 use crate::bootstraps::{counted, median, totals};

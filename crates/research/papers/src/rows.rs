@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, Axis};
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, PreparedMatrix, SeededCiphertext};
-use unspoken_matrix::MatrixError;
+use unspoken_encrypted_matrix::EncryptedMatrixError;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::SecretKey;
 
@@ -21,7 +21,7 @@ impl<V> EncryptedRows<V> {
     ///
     /// # Errors
     /// If there are no rows or no columns.
-    pub fn from_rows(columns: usize, rows: Vec<V>) -> Result<Self, MatrixError> {
+    pub fn from_rows(columns: usize, rows: Vec<V>) -> Result<Self, EncryptedMatrixError> {
         if rows.is_empty() || columns == 0 {
             let reason = format!("shape {} has no entries; needed at least one", display_shape((rows.len(), columns)));
             return Err(shape_error("matrix of rows", reason));
@@ -51,7 +51,7 @@ impl EncryptedRows<SeededCiphertext> {
         matrix: &Array2<f64>,
         level: usize,
         rng: &mut SecretRng,
-    ) -> Result<Self, MatrixError> {
+    ) -> Result<Self, EncryptedMatrixError> {
         let (parameters, columns) = (encoder.parameters(), matrix.ncols());
         let degree = parameters.ring().degree();
         if columns > degree {
@@ -62,7 +62,7 @@ impl EncryptedRows<SeededCiphertext> {
             let mut coefficients = row.to_vec();
             coefficients.resize(degree, 0.0);
             let plaintext = encoder.encode_coefficients(&coefficients, level, parameters.scale())?;
-            Ok::<_, MatrixError>(encoder.encrypt(&plaintext, secret, rng)?)
+            Ok::<_, EncryptedMatrixError>(encoder.encrypt(&plaintext, secret, rng)?)
         };
         Self::from_rows(columns, matrix.axis_iter(Axis(0)).map(encrypt).collect::<Result<_, _>>()?)
     }
@@ -79,7 +79,7 @@ impl EncryptedRows<Ciphertext> {
     ///
     /// # Errors
     /// If secret and ciphertexts belong to different parameters.
-    pub fn decrypt(&self, encoder: &Encoder, secret: &SecretKey) -> Result<Array2<f64>, MatrixError> {
+    pub fn decrypt(&self, encoder: &Encoder, secret: &SecretKey) -> Result<Array2<f64>, EncryptedMatrixError> {
         let mut matrix = Array2::zeros(self.shape());
         for (row, mut entries) in self.rows.iter().zip(matrix.axis_iter_mut(Axis(0))) {
             let coefficients = encoder.decode_coefficients(&secret.decrypt(row.inner())?, row.scale())?;
@@ -107,7 +107,7 @@ impl RowsProduct {
         weights: &Array2<f64>,
         level: usize,
         scale: f64,
-    ) -> Result<Self, MatrixError> {
+    ) -> Result<Self, EncryptedMatrixError> {
         const OPERATION: &str = "multiply rows by a plaintext";
         if weights.is_empty() {
             let reason = format!("weights of shape {}; needed at least one", display_shape(weights.dim()));
@@ -115,7 +115,7 @@ impl RowsProduct {
         }
         if level.min(parameters.max_level()) == 0 {
             let remedy = "start at a higher level, or use a deeper preset".into();
-            return Err(MatrixError::Depth { operation: OPERATION, found: 0, needed: 1, remedy });
+            return Err(EncryptedMatrixError::Depth { operation: OPERATION, found: 0, needed: 1, remedy });
         }
         let (rows, columns) = weights.dim();
         let output = scale * parameters.level_modulus(level);
@@ -133,7 +133,7 @@ impl RowsProduct {
         &self,
         arithmetic: &A,
         x: &EncryptedRows<A::Vector>,
-    ) -> Result<EncryptedRows<A::Vector>, MatrixError> {
+    ) -> Result<EncryptedRows<A::Vector>, EncryptedMatrixError> {
         check_inner(self.matrix.shape(), x.shape())?;
         let inputs: Vec<&A::Vector> = x.rows.iter().collect();
         let outputs = arithmetic.matrix(&self.matrix, &inputs)?;

@@ -5,7 +5,9 @@ use std::convert::Infallible;
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
-use unspoken_matrix::{EncryptedMatrix, Layout, LinearMap, MatrixError, Operand, Term, decode_tiles, encode_tiles};
+use unspoken_encrypted_matrix::{
+    EncryptedMatrix, EncryptedMatrixError, Layout, LinearMap, Operand, Term, decode_tiles, encode_tiles,
+};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyPlan, SecretKey};
 
@@ -49,10 +51,10 @@ impl<V> SkewedMatrix<V> {
     ///
     /// # Errors
     /// If the exponent is not 0.
-    pub fn into_plain(self) -> Result<EncryptedMatrix<V>, MatrixError> {
+    pub fn into_plain(self) -> Result<EncryptedMatrix<V>, EncryptedMatrixError> {
         match self.exponent {
             0 => Ok(self.matrix),
-            exponent => Err(MatrixError::Layout {
+            exponent => Err(EncryptedMatrixError::Layout {
                 operation: "read a skewed matrix row by row",
                 found: format!("exponent {exponent}"),
                 needed: "exponent 0: prepare the last product with `to` = 0".into(),
@@ -72,7 +74,10 @@ impl<V> SkewedMatrix<V> {
     ///
     /// # Errors
     /// If tiles differ in scale.
-    pub fn level_and_scale<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+    pub fn level_and_scale<A: Arithmetic<Vector = V>>(
+        &self,
+        arithmetic: &A,
+    ) -> Result<(usize, f64), EncryptedMatrixError> {
         self.matrix.level_and_scale(arithmetic)
     }
 }
@@ -82,10 +87,10 @@ impl SkewedMatrix<Vec<Complex64>> {
     ///
     /// # Errors
     /// If there are no matrices or more than the layout holds, their shapes differ, or the shape is empty.
-    pub fn encode(layout: Layout, matrices: &[Array2<f64>], exponent: usize) -> Result<Self, MatrixError> {
+    pub fn encode(layout: Layout, matrices: &[Array2<f64>], exponent: usize) -> Result<Self, EncryptedMatrixError> {
         check_square("skew a matrix", layout)?;
         let exponent = exponent % layout.dim();
-        let skew = |slots: &Vec<Complex64>| Ok::<_, MatrixError>(skewed(layout, slots, exponent));
+        let skew = |slots: &Vec<Complex64>| Ok::<_, EncryptedMatrixError>(skewed(layout, slots, exponent));
         Ok(SkewedMatrix { matrix: encode_tiles(layout, matrices)?.try_map(skew)?, exponent })
     }
 }
@@ -129,7 +134,7 @@ impl SkewedMatrix<SeededCiphertext> {
         exponent: usize,
         level: usize,
         rng: &mut SecretRng,
-    ) -> Result<Self, MatrixError> {
+    ) -> Result<Self, EncryptedMatrixError> {
         let scale = encoder.parameters().scale();
         SkewedMatrix::encode(layout, matrices, exponent)?.try_map(|slots| {
             let plaintext = encoder.encode(slots, level, scale)?;
@@ -148,7 +153,7 @@ impl SkewedMatrix<Ciphertext> {
     ///
     /// # Errors
     /// If secret and ciphertexts belong to different parameters.
-    pub fn decrypt(&self, encoder: &Encoder, secret: &SecretKey) -> Result<Vec<Array2<f64>>, MatrixError> {
+    pub fn decrypt(&self, encoder: &Encoder, secret: &SecretKey) -> Result<Vec<Array2<f64>>, EncryptedMatrixError> {
         Ok(self.try_map(|tile| encoder.decrypt(tile, secret))?.decode())
     }
 }
@@ -198,7 +203,7 @@ impl SkewedProduct {
         weights: &Array2<f64>,
         from: usize,
         to: usize,
-    ) -> Result<Self, MatrixError> {
+    ) -> Result<Self, EncryptedMatrixError> {
         check_inner(weights.dim(), input.shape)?;
         check_square(OPERATION, layout)?;
         let d = layout.dim();
@@ -233,10 +238,10 @@ impl SkewedProduct {
         &self,
         arithmetic: &A,
         x: &SkewedMatrix<A::Vector>,
-    ) -> Result<SkewedMatrix<A::Vector>, MatrixError> {
+    ) -> Result<SkewedMatrix<A::Vector>, EncryptedMatrixError> {
         // Exponents cannot be compared between layouts of different dimensions. The map below refuses another layout.
         if x.matrix.layout() == self.layout && x.exponent != self.from {
-            return Err(MatrixError::Layout {
+            return Err(EncryptedMatrixError::Layout {
                 operation: OPERATION,
                 found: format!("exponent {}", x.exponent),
                 needed: format!(
@@ -255,10 +260,14 @@ fn stored(d: usize, row: usize, column: usize, exponent: usize) -> usize {
 }
 
 /// Refuses tiles of one row: columns are shifted in square tiles alone.
-fn check_square(operation: &'static str, layout: Layout) -> Result<(), MatrixError> {
+fn check_square(operation: &'static str, layout: Layout) -> Result<(), EncryptedMatrixError> {
     let (rows, columns) = layout.tile();
     if rows == columns {
         return Ok(());
     }
-    Err(MatrixError::Layout { operation, found: format!("tiles of {rows} x {columns}"), needed: "square tiles".into() })
+    Err(EncryptedMatrixError::Layout {
+        operation,
+        found: format!("tiles of {rows} x {columns}"),
+        needed: "square tiles".into(),
+    })
 }

@@ -1,6 +1,6 @@
 //! Matrices with one ciphertext per row.
 
-#[path = "../../../circuits/matrix/tests/integration/common/mod.rs"]
+#[path = "../../../circuits/encrypted-matrix/tests/integration/common/mod.rs"]
 mod common;
 
 use common::{COMPLEX, Client, REAL, random, worst};

@@ -1,12 +1,12 @@
 //! Skewed matrices and their products with plaintexts, encrypted with exactly the counted keys.
 
-#[path = "../../../circuits/matrix/tests/integration/common/mod.rs"]
+#[path = "../../../circuits/encrypted-matrix/tests/integration/common/mod.rs"]
 mod common;
 
 use common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Evaluator, Simulator};
-use unspoken_matrix::{Layout, LinearMap, MatrixError, Operand};
+use unspoken_encrypted_matrix::{EncryptedMatrixError, Layout, LinearMap, Operand};
 use unspoken_papers::{SkewedMatrix, SkewedProduct};
 use unspoken_rlwe::EvaluationKeys;
 
@@ -33,7 +33,7 @@ fn run<A: Arithmetic>(
     arithmetic: &A,
     products: &[SkewedProduct],
     x: SkewedMatrix<A::Vector>,
-) -> Result<SkewedMatrix<A::Vector>, MatrixError> {
+) -> Result<SkewedMatrix<A::Vector>, EncryptedMatrixError> {
     products.iter().try_fold(x, |x, product| product.apply(arithmetic, &x))
 }
 
@@ -87,7 +87,7 @@ fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(
     found.try_map(|tile| client.open(tile).map(|tile| slots.extend(tile))).unwrap();
     let mut collect = |tile: &Vec<Complex64>| {
         wanted.extend(tile.iter().map(|z| z.re));
-        Ok::<_, MatrixError>(())
+        Ok::<_, EncryptedMatrixError>(())
     };
     exact.try_map(&mut collect).unwrap();
     assert_eq!(slots.len(), wanted.len());
@@ -170,7 +170,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     let input = |shape, level| Operand { shape, level, scale: parameters.scale() };
     let product = SkewedProduct::new(&parameters, layout, input((8, 8), LEVEL), &weights, 2, 1).unwrap();
     let keys = client.keys(&product.key_plan());
-    let message = |error: MatrixError| error.to_string();
+    let message = |error: EncryptedMatrixError| error.to_string();
 
     let at = |client: &mut Client, exponent| encrypt(client, layout, &x, exponent, LEVEL);
     let (right, wrong) = (at(&mut client, 10), at(&mut client, 1));
@@ -197,7 +197,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     assert!(message(product.apply(&evaluator, &other).unwrap_err()).contains("tiles of 4"));
 
     let error = SkewedProduct::new(&parameters, layout, input((8, 8), 0), &weights, 1, 0).err().unwrap();
-    assert!(matches!(error, MatrixError::Depth { found: 0, needed: 1, .. }), "{error}");
+    assert!(matches!(error, EncryptedMatrixError::Depth { found: 0, needed: 1, .. }), "{error}");
     let error = SkewedProduct::new(&parameters, layout, input((7, 8), 3), &weights, 1, 0).err().unwrap();
     assert_eq!(message(error), "matmul: (8, 8) @ (7, 8): inner dimensions 8 and 7 differ");
     let infinite = Array2::from_elem((8, 8), f64::INFINITY);
@@ -224,7 +224,7 @@ fn what_works_entry_by_entry_does_not_mind_the_skew() {
         arithmetic: &A,
         [before, after]: [&SkewedProduct; 2],
         x: &SkewedMatrix<A::Vector>,
-    ) -> Result<SkewedMatrix<A::Vector>, MatrixError> {
+    ) -> Result<SkewedMatrix<A::Vector>, EncryptedMatrixError> {
         let hidden = before.apply(arithmetic, x)?;
         after.apply(arithmetic, &hidden.try_map(|tile| arithmetic.multiply(tile, tile))?)
     }

@@ -8,8 +8,8 @@ use unspoken_classify::ClassifyClient;
 use unspoken_client::transport::{self, Cancel, RetryPolicy, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_fasttext::Model;
-use unspoken_pir::Mode;
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
+use unspoken_pir::{PirClient, PirOptions, Question};
+use unspoken_pir_scheme::Mode;
 
 use crate::service::{CLASSIFIER, DATABASE, Files, MESSAGES, RECORDS, record};
 
@@ -25,7 +25,7 @@ pub enum Kind {
 /// A client with keys of its own.
 pub enum Client {
     /// Of the database.
-    Retrieve(Box<ServiceClient<RetrieveClient>>),
+    Retrieve(Box<ServiceClient<PirClient>>),
     /// Of the classifier, with the model in the clear.
     Classify(Box<ServiceClient<ClassifyClient>>, Arc<Model>),
 }
@@ -64,7 +64,7 @@ impl Client {
         match kind {
             Kind::Retrieve => {
                 let state = open(DATABASE)?;
-                let options = RetrieveOptions::new(Mode::Packed, state.clone());
+                let options = PirOptions::new(Mode::Packed, state.clone());
                 let client = ServiceClient::connect(transport, DATABASE, options, &state, progress, cancel);
                 Ok(Client::Retrieve(Box::new(client.map_err(outcome)?)))
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use unspoken_database::{Builder, Record};
 use unspoken_fasttext::{Model, TrainOptions, fit};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 use unspoken_server::make_token;
 
 /// Name of the offered database.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use unspoken_database::{Builder, Database, Record, Writer};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

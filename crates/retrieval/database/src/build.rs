@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::dense::MaskSeed;
-use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket, KeysPlan, Tag};
-use unspoken_pir::{Layout, LayoutError, PirParameters, Preset, TableKind, Tables};
+use unspoken_pir_scheme::dense::MaskSeed;
+use unspoken_pir_scheme::layout::{BUCKET_OVERHEAD, Bucket, KeysPlan, Tag};
+use unspoken_pir_scheme::{Layout, LayoutError, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use unspoken_pir::{DatabaseVersion, PirParameters, Staleness, VersionedDatabase};
+use unspoken_pir_scheme::{DatabaseVersion, PirParameters, Staleness, VersionedDatabase};
 use unspoken_ring::Device;
 
 use crate::error::DatabaseError;

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use unspoken_pir::dense::{CellChange, DensePart, GroupView, LastFactors, Packing, PackingView};
-use unspoken_pir::{PirParameters, Tables};
+use unspoken_pir_scheme::dense::{CellChange, DensePart, GroupView, LastFactors, Packing, PackingView};
+use unspoken_pir_scheme::{PirParameters, Tables};
 use unspoken_ring::{DeviceCopy, Stored};
 
 use crate::disk::DiskFile;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use unspoken_pir::Layout;
-use unspoken_pir::layout::{Bucket, Tag};
+use unspoken_pir_scheme::Layout;
+use unspoken_pir_scheme::layout::{Bucket, Tag};
 
 use crate::error::DatabaseError;
 use crate::place::Buckets;

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use unspoken_pir::{LayoutError, PirError};
+use unspoken_pir_scheme::{LayoutError, SchemeError};
 use unspoken_ring::RingError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do. Only
@@ -18,7 +18,7 @@ pub enum DatabaseError {
     Layout(#[from] LayoutError),
     /// Encoding failed.
     #[error(transparent)]
-    Pir(#[from] PirError),
+    Pir(#[from] SchemeError),
     /// An operation of a ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
@@ -63,7 +63,7 @@ pub enum DatabaseError {
     },
     /// A sealed database would be replaced by one that is not sealed with the same key.
     #[error(
-        "{} is sealed, and the new records are not sealed with its key: use the same --seal, or build in another \
+        "{} is sealed, and the new records are not sealed with its key: use the same --oprf-key, or build in another \
          directory",
         dir.display()
     )]

@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use memmap2::Mmap;
-use unspoken_pir::TableView;
-use unspoken_pir::dense::GroupView;
+use unspoken_pir_scheme::TableView;
+use unspoken_pir_scheme::dense::GroupView;
 use unspoken_ring::{Device, DeviceCopy};
 
 use crate::dense::{CellChanges, DenseTables, Factors};

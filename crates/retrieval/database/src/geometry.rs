@@ -1,8 +1,8 @@
 //! Offsets and sizes of the data in the files, derived from parameters, a layout and a kind of tables.
 
-use unspoken_pir::dense::{DensePart, MaskSeed, TABLE_FORMAT};
-use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
-use unspoken_pir::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, TableKind, Tables};
+use unspoken_pir_scheme::dense::{DensePart, MaskSeed, TABLE_FORMAT};
+use unspoken_pir_scheme::encrypted::ENCRYPTED_FORMAT;
+use unspoken_pir_scheme::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, TableKind, Tables};
 
 use crate::dense::DenseTables;
 use crate::error::DatabaseError;

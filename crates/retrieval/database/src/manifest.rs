@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use unspoken_files::is_temporary_of;
-use unspoken_pir::dense::MaskSeed;
-use unspoken_pir::{Layout, PirParameters, Preset, TableKind, Tables};
+use unspoken_pir_scheme::dense::MaskSeed;
+use unspoken_pir_scheme::{Layout, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
 use crate::encrypted;

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, PirSecret, PlaneShape, Planes, Preset, TableKind, dense};
+use unspoken_pir_scheme::{
+    DatabaseVersion, Layout, Length, Mode, PirSecret, PlaneShape, Planes, Preset, TableKind, dense,
+};
 use unspoken_ring::SecretRng;
 
 use crate::disk::Disk;

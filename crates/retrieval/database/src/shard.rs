@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use memmap2::Mmap;
-use unspoken_pir::dense::{DensePart, GroupView};
-use unspoken_pir::{DatabaseShard, PirParameters, ShardId, Tables};
+use unspoken_pir_scheme::dense::{DensePart, GroupView};
+use unspoken_pir_scheme::{DatabaseShard, PirParameters, ShardId, Tables};
 use unspoken_ring::Device;
 
 use crate::dense::{CellChanges, DenseTables, Factors};

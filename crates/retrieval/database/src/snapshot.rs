@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use unspoken_pir::encrypted::EncryptedView;
-use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
-use unspoken_pir::{DatabaseVersion, Layout, PirParameters, Planes, Tables};
+use unspoken_pir_scheme::encrypted::EncryptedView;
+use unspoken_pir_scheme::layout::{BUCKET_OVERHEAD, Bucket};
+use unspoken_pir_scheme::{DatabaseVersion, Layout, PirParameters, Planes, Tables};
 
 use crate::dense::{CellChanges, DenseTables};
 use crate::error::DatabaseError;

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::dense::{DenseSplit, MaskSeed};
-use unspoken_pir::{DatabaseVersion, ShardId};
+use unspoken_pir_scheme::dense::{DenseSplit, MaskSeed};
+use unspoken_pir_scheme::{DatabaseVersion, ShardId};
 
 use crate::build::Target;
 use crate::dense::DenseTables;

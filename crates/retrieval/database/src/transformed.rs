@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use unspoken_pir::{DatabaseShape, EntryChange, PirParameters, TableView, Tables, encode_entry};
+use unspoken_pir_scheme::{DatabaseShape, EntryChange, PirParameters, TableView, Tables, encode_entry};
 use unspoken_ring::{DeviceCopy, Poly, Stored, TableShape};
 
 use crate::disk::DiskFile;

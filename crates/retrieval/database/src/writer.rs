@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Layout, LayoutError, TableKind};
+use unspoken_pir_scheme::layout::Bucket;
+use unspoken_pir_scheme::{Layout, LayoutError, TableKind};
 
 use crate::commits::Commits;
 use crate::disk::Disk;
@@ -117,7 +117,7 @@ impl Writer {
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, DatabaseError> {
         let layout = self.geometry.layout();
         let tag = layout.tag(key)?;
-        let most = layout.cell_bytes() - unspoken_pir::layout::BUCKET_OVERHEAD;
+        let most = layout.cell_bytes() - unspoken_pir_scheme::layout::BUCKET_OVERHEAD;
         let longest = Bucket::longest_value(most);
         if value.len() > longest {
             let needed = format!("at most {longest} bytes");

@@ -8,7 +8,7 @@ pub struct Cost {
     /// Number of questions.
     pub questions: usize,
     /// Maximum number of questions in one query. A query with fewer is as long, except for private
-    /// retrieval and small queries.
+    /// retrieval and short queries.
     pub batch: usize,
     /// Number of queries.
     pub queries: usize,

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
-use unspoken_retrieve::Question;
+use unspoken_pir::Question;
 
 use crate::client::{Opened, UnspokenPirClient, UnspokenPirRecords, UnspokenPirRequest};
 use crate::counters::UnspokenPirCounters;

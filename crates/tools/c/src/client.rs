@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use prost::Message;
-use unspoken_pir::{KEY_FORMAT, Mode};
+use unspoken_pir::{Answer, Description, EncodedQuestion, PirClient, PirError, PirOptions, Question};
+use unspoken_pir_scheme::{KEY_FORMAT, Mode};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, KeyGenerator, NoCounters};
-use unspoken_retrieve::{
-    Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions,
-};
 use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
@@ -33,8 +31,8 @@ pub struct UnspokenPirClient {
 
 /// What a client is after it has read a description.
 pub(crate) struct Opened {
-    half: RetrieveClient,
-    options: RetrieveOptions,
+    half: PirClient,
+    options: PirOptions,
     /// The number of its description.
     description: u64,
 }
@@ -98,19 +96,16 @@ impl Opened {
             needed: Mode::ALL.map(|mode| mode.to_string()).join(", "),
         })?;
         let options = match (mode, counters) {
-            (mode, Some(counters)) => RetrieveOptions::new(mode, counters),
+            (mode, Some(counters)) => PirOptions::new(mode, counters),
             (Mode::Session, None) => {
                 let needed = "functions that store the numbers of session queries; or use another kind".to_owned();
                 return Err(Failure::Argument { what: "open a client: counters", found: "none".to_owned(), needed });
             }
-            (mode, None) => RetrieveOptions::new(mode, NoCounters),
+            (mode, None) => PirOptions::new(mode, NoCounters),
         };
         let description = Description::read(description, false)?;
-        let half = RetrieveClient::open(
-            description,
-            options.clone(),
-            secret.map(<[u8; UNSPOKEN_PIR_SECRET_BYTES]>::as_slice),
-        )?;
+        let half =
+            PirClient::open(description, options.clone(), secret.map(<[u8; UNSPOKEN_PIR_SECRET_BYTES]>::as_slice))?;
         if secret.is_none() {
             half.begin()?;
         }
@@ -120,13 +115,13 @@ impl Opened {
     /// Takes up a newer description of the same service. Requests of the earlier one can no longer be read.
     pub(crate) fn update(&mut self, description: &[u8]) -> Result<(), Failure> {
         let now = Description::read(description, false)?;
-        let name = |description: &Description| RetrieveClient::secret_name(description, &self.options);
+        let name = |description: &Description| PirClient::secret_name(description, &self.options);
         if name(&now) != name(self.half.description()) {
             return Err(Failure::OtherParameters);
         }
-        RetrieveClient::check_change(self.half.description(), &now)?;
+        PirClient::check_change(self.half.description(), &now)?;
         let secret = self.half.secret_bytes()?;
-        self.half = RetrieveClient::open(now, self.options.clone(), Some(&secret))?;
+        self.half = PirClient::open(now, self.options.clone(), Some(&secret))?;
         self.description = next_description();
         Ok(())
     }
@@ -150,7 +145,7 @@ impl Opened {
         match (hashing.found, written, flushed) {
             (0, written, flushed) => {
                 written?;
-                flushed.map_err(|source| RetrieveError::Io { what: "write keys", source })?;
+                flushed.map_err(|source| PirError::Io { what: "write keys", source })?;
                 Ok(*hashing.hasher.finalize().as_bytes())
             }
             (found, ..) => Err(Failure::Stopped { found }),
@@ -229,7 +224,7 @@ impl<F: FnMut(&[u8]) -> i32> Write for Hashing<F> {
 
 #[cfg(test)]
 mod tests {
-    use unspoken_pir::{Layout, Length, Preset, TableKind, Tables};
+    use unspoken_pir_scheme::{Layout, Length, Preset, TableKind, Tables};
 
     use super::*;
 

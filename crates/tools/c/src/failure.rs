@@ -1,8 +1,8 @@
 //! Errors, with the status that each becomes.
 
-use unspoken_pir::LayoutError;
+use unspoken_pir::PirError;
+use unspoken_pir_scheme::LayoutError;
 use unspoken_protocol::ProtocolError;
-use unspoken_retrieve::RetrieveError;
 
 use crate::status::UnspokenPirStatus;
 
@@ -32,10 +32,10 @@ pub(crate) enum Failure {
     Stopped { found: i32 },
     /// An operation of the client that decrypts nothing.
     #[error(transparent)]
-    Retrieve(#[from] RetrieveError),
+    Retrieve(#[from] PirError),
     /// An answer was decrypted and cannot be used.
     #[error("{0}. Do not ask again because of this, and do not let the service learn it")]
-    Decrypted(RetrieveError),
+    Decrypted(PirError),
     /// A panic.
     #[error("this library has a bug; free the client, open another one, and report what you did")]
     Panicked,
@@ -50,7 +50,7 @@ impl Failure {
             Failure::OtherParameters | Failure::OtherRequest => UnspokenPirStatus::Mismatch,
             Failure::Stopped { .. } => UnspokenPirStatus::Callback,
             Failure::Retrieve(error) => status_of(error),
-            Failure::Decrypted(RetrieveError::NoSuchIndex { .. }) => UnspokenPirStatus::NoSuchIndex,
+            Failure::Decrypted(PirError::NoSuchIndex { .. }) => UnspokenPirStatus::NoSuchIndex,
             Failure::Decrypted(_) => UnspokenPirStatus::Unreadable,
             Failure::Panicked => UnspokenPirStatus::Internal,
         }
@@ -58,12 +58,12 @@ impl Failure {
 }
 
 /// The status of an operation that decrypts nothing.
-fn status_of(error: &RetrieveError) -> UnspokenPirStatus {
+fn status_of(error: &PirError) -> UnspokenPirStatus {
     match error {
-        RetrieveError::Protocol(ProtocolError::Damaged { .. }) => UnspokenPirStatus::Damaged,
-        RetrieveError::Layout(LayoutError::Kind { .. }) => UnspokenPirStatus::Argument,
-        RetrieveError::Io { .. } => UnspokenPirStatus::Callback,
-        RetrieveError::Randomness(_) => UnspokenPirStatus::Internal,
+        PirError::Protocol(ProtocolError::Damaged { .. }) => UnspokenPirStatus::Damaged,
+        PirError::Layout(LayoutError::Kind { .. }) => UnspokenPirStatus::Argument,
+        PirError::Io { .. } => UnspokenPirStatus::Callback,
+        PirError::Randomness(_) => UnspokenPirStatus::Internal,
         _ => UnspokenPirStatus::Mismatch,
     }
 }

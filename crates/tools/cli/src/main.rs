@@ -10,6 +10,7 @@ mod help_texts;
 mod input;
 mod interrupt;
 mod memory;
+mod old_spellings;
 mod output_file;
 mod progress;
 mod scores;
@@ -38,8 +39,6 @@ enum Command {
     Openapi(commands::openapi::Arguments),
     /// Classify messages with an encrypted query to a service
     Classify(commands::classify::Arguments),
-    /// Retrieve records of a service's database without revealing which
-    Get(commands::get::Arguments),
     /// Compress embedding tables, look up embeddings privately, and classify texts by them
     #[command(subcommand)]
     Embed(commands::embed::Command),
@@ -69,16 +68,12 @@ enum Command {
     Cluster(commands::cluster::Command),
     /// Show the plans of a lookup and their costs
     Plan(commands::plan::Arguments),
-    #[command(hide = true, disable_help_flag = true)]
-    Audit(commands::moved::Arguments),
-    #[command(hide = true, disable_help_flag = true)]
-    Bench(commands::moved::Arguments),
     /// Train, serve and query on this machine, and show what was sent
     Demo(commands::demo::Arguments),
 }
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let command = Arguments::parse_from(old_spellings::translated(std::env::args_os())).command;
     match output::run(|| run(command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -109,7 +104,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Openapi(arguments) => commands::openapi::run(&arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
-        Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
         Command::Llama(command) => commands::llama::run(&command),
@@ -123,8 +117,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Permute(command) => commands::permute::run(&command),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
-        Command::Audit(arguments) => commands::moved::exit("audit", "unspoken-bench audit", &arguments),
-        Command::Bench(arguments) => commands::moved::exit("bench", "unspoken-bench", &arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     }
 }

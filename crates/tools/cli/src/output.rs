@@ -1,4 +1,4 @@
-//! Standard output whose reader may go away, as in `unspoken get ... | head`.
+//! Standard output whose reader may go away, as in `unspoken pir get ... | head`.
 //!
 //! Rust ignores SIGPIPE, and sockets need that: a lost connection must be an error and not the end of the process. So
 //! the standard macros panic when they write to a closed pipe. The macros of this module unwind without a message

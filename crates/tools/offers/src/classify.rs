@@ -10,8 +10,8 @@ use crate::offer::Offer;
 use crate::preset::{for_scores, secure};
 use crate::publish::{Halves, PUBLISH, publish};
 use crate::shared::{
-    ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
-    report_small_queries, small_queries,
+    ERROR, KEYS, LargestError, PLAN, QUERY, SHORT_QUERIES, add_with_keys, chosen_plan, report_choice, report_precision,
+    report_short_queries, short_queries,
 };
 
 pub const KIND: Kind = Kind {
@@ -23,11 +23,11 @@ pub const KIND: Kind = Kind {
         KindOption {
             name: "preset",
             about: "parameter set [default: n15_depth8_scale50, with query=compact n16_query_depth11_scale40, with \
-                    small=off also n16_boot_depth9_scale50]",
+                    short_queries=off also n16_boot_depth9_scale50]",
         },
         PLAN,
         ERROR,
-        SMALL,
+        SHORT_QUERIES,
         KEYS,
         PUBLISH,
     ],
@@ -42,12 +42,12 @@ const HALVES: Halves = Halves {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
-    let small = small_queries(offer)?;
+    let small = short_queries(offer)?;
     let error = offer.option::<LargestError>("error")?;
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let plan = chosen_plan(offer)?;
     let tables = ScoreTables::load(offer.path())?;
-    let options = ClassifyOptions { plan, query, small_queries: small };
+    let options = ClassifyOptions { plan, query, short_queries: small };
     let classifier = match (error, preset) {
         (Some(error), preset) => {
             let classifier = ClassifyServer::with_error(&tables, error.0, preset.as_ref(), &options)?;
@@ -57,7 +57,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         (None, Some(parameters)) => ClassifyServer::new(&tables, &parameters, &options)?,
         (None, None) => ClassifyServer::new(&tables, &secure(for_scores(query, small))?, &options)?,
     };
-    report_small_queries(offer, (query, small), classifier.description().has_small_queries());
+    report_short_queries(offer, (query, small), classifier.description().has_short_queries());
     report_precision(offer, classifier.precision());
     publish(offer, &HALVES, add_with_keys(offer, classifier, applications)?)
 }

@@ -15,8 +15,8 @@ use crate::kinds::{Kind, KindOption};
 use crate::offer::Offer;
 use crate::preset::{for_scores, secure};
 use crate::shared::{
-    ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
-    report_small_queries, small_queries,
+    ERROR, KEYS, LargestError, PLAN, QUERY, SHORT_QUERIES, add_with_keys, chosen_plan, report_choice, report_precision,
+    report_short_queries, short_queries,
 };
 
 pub const KIND: Kind = Kind {
@@ -34,7 +34,7 @@ pub const KIND: Kind = Kind {
         KindOption { name: "preset", about: "parameter set [default: the cheapest one that fits]" },
         PLAN,
         ERROR,
-        SMALL,
+        SHORT_QUERIES,
         KEYS,
     ],
     load,
@@ -42,8 +42,8 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
-    let small = small_queries(offer)?;
-    let options = EmbedOptions { plan: chosen_plan(offer)?, query, small_queries: small, ..EmbedOptions::default() };
+    let small = short_queries(offer)?;
+    let options = EmbedOptions { plan: chosen_plan(offer)?, query, short_queries: small, ..EmbedOptions::default() };
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let error = offer.option::<LargestError>("error")?;
     let subtables = Subtables::load(offer.path())?;
@@ -68,7 +68,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         tracing::info!(application, tokens, "queries of few tokens are answered in one ciphertext");
     }
     report_precision(offer, server.precision());
-    report_small_queries(offer, (query, small), server.description().has_small_queries());
+    report_short_queries(offer, (query, small), server.description().has_short_queries());
     add_with_keys(offer, server, applications)
 }
 
@@ -82,8 +82,8 @@ fn load_layer(
     (preset, error): (Option<CkksParameters>, Option<LargestError>),
 ) -> anyhow::Result<Applications> {
     let head = LinearHead::load(path)?;
-    let EmbedOptions { plan, query, small_queries, .. } = *table_options;
-    let options = LayerOptions { plan, query, small_queries };
+    let EmbedOptions { plan, query, short_queries, .. } = *table_options;
+    let options = LayerOptions { plan, query, short_queries };
     let server = match (error, preset) {
         (Some(error), preset) => {
             let server = LayerServer::with_error(&head, subtables, error.0, preset.as_ref(), &options)?;
@@ -93,12 +93,12 @@ fn load_layer(
         (None, Some(parameters)) => LayerServer::new(&head, subtables, &parameters, &options)?,
         (None, None) => {
             let parameters = match query {
-                // The lookup has one row for each class. Small queries take complex slots, as the scores of a head do.
+                // The lookup has one row for each class. Short queries take complex slots, as the scores of a head do.
                 QueryForm::Direct => {
                     let shape = Shape { width: head.classes().len(), ..subtables.shape() };
-                    EmbedServer::best_preset(shape, &EmbedOptions { small_queries: true, ..*table_options })?
+                    EmbedServer::best_preset(shape, &EmbedOptions { short_queries: true, ..*table_options })?
                 }
-                QueryForm::Compact | QueryForm::OneHot => secure(for_scores(query, small_queries))?,
+                QueryForm::Compact | QueryForm::OneHot => secure(for_scores(query, short_queries))?,
             };
             LayerServer::new(&head, subtables, &parameters, &options)?
         }
@@ -107,6 +107,6 @@ fn load_layer(
     let (preset, batch) = (server.header().parameters().name(), server.description().batch());
     tracing::info!(application, classes, max_tokens, preset, batch, "a linear head over embeddings");
     report_precision(offer, server.precision());
-    report_small_queries(offer, (query, small_queries), server.description().has_small_queries());
+    report_short_queries(offer, (query, short_queries), server.description().has_short_queries());
     add_with_keys(offer, server, applications)
 }

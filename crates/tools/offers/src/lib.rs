@@ -1,13 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+mod chat;
 mod classify;
 mod device_metrics;
 mod digits;
 mod embed;
 mod kinds;
-mod llama;
 mod matrix;
 mod offer;
+mod oprf;
 mod pir;
 mod pir_encrypted;
 mod pir_router;
@@ -22,13 +23,12 @@ mod shard_service;
 mod shared;
 mod sum_directory;
 mod sums;
-mod unseal;
 
 pub use device_metrics::DeviceMetrics;
 pub use kinds::help;
 pub use offer::{Resources, load};
+pub use oprf::read_key;
 pub use pir_router::route;
 pub use placement::Placement;
 pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 pub use sums::read_public;
-pub use unseal::read_key;

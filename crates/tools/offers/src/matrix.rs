@@ -1,6 +1,6 @@
 //! Programs of encrypted matrices.
 
-use unspoken_arrays::MatrixServer;
+use unspoken_matrix::MatrixServer;
 use unspoken_server::Applications;
 
 use crate::kinds::{Kind, KindOption};

@@ -8,23 +8,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use unspoken_arrays::PlanCache;
 use unspoken_ckks::CkksParameters;
 use unspoken_device::Device;
+use unspoken_matrix::PlanCache;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::{Applications, OfferConfig};
 use unspoken_wire::is_application_name;
 
 use crate::kinds::{KINDS, Kind};
 use crate::placement::{self, Placement};
-use crate::{digits, llama, pir, pir_encrypted, pir_router, pir_shard};
+use crate::{chat, digits, pir, pir_encrypted, pir_router, pir_shard};
 
 /// Time after which the log says again that an application is being loaded.
 const STILL_LOADING: Duration = Duration::from_secs(5);
 
 /// Kinds whose answers are computed on a device, if the service has one.
 const ON_DEVICE: &[&str] =
-    &[llama::KIND.name, digits::KIND.name, pir::KIND.name, pir_shard::KIND.name, pir_encrypted::KIND.name];
+    &[chat::KIND.name, digits::KIND.name, pir::KIND.name, pir_shard::KIND.name, pir_encrypted::KIND.name];
 
 /// What all offers of a service have.
 #[derive(Clone, Debug, Default)]
@@ -45,14 +45,17 @@ pub struct Offer {
 
 impl Offer {
     /// Checks kind, name and options.
-    fn new(config: OfferConfig, resources: Resources) -> anyhow::Result<Self> {
+    fn new(mut config: OfferConfig, resources: Resources) -> anyhow::Result<Self> {
         let kind = Kind::find(&config.kind)?;
+        let named = |(option, value): (String, String)| (kind.option_name(&option).to_owned(), value);
+        config.options = std::mem::take(&mut config.options).into_iter().map(named).collect();
         for option in config.options.keys() {
             kind.check_option(option)?;
         }
         let name = match &config.name {
             Some(name) => name.clone(),
-            None => default_name(kind, &config.path)?,
+            // With the kind as it is spelled: clients of the last release know the application by this name.
+            None => default_name(kind, &config.path)?.replacen(kind.name, &config.kind, 1),
         };
         anyhow::ensure!(
             is_application_name(&name),

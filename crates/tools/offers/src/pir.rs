@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{DatabaseVersion, TableKind, Tables};
+use unspoken_pir::PirServer;
+use unspoken_pir_scheme::{DatabaseVersion, TableKind, Tables};
 use unspoken_protocol::ServerHalf;
-use unspoken_retrieve::RetrieveServer;
 use unspoken_server::Applications;
 
 use crate::kinds::Kind;
@@ -37,7 +37,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     );
     tell(&name, &snapshot, "database opened");
     let follower = (name, Arc::downgrade(&opened));
-    let server = RetrieveServer::new(opened)?;
+    let server = PirServer::new(opened)?;
     check_device_memory(offer, &server, (snapshot.tables(), snapshot.table_bytes()))?;
     let applications = offer.add(server, applications)?;
     std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;

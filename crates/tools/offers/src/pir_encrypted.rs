@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unspoken_database::EncryptedStore;
-use unspoken_pir::{DatabaseVersion, VersionedDatabase};
-use unspoken_retrieve::EncryptedServer;
+use unspoken_pir::EncryptedServer;
+use unspoken_pir_scheme::{DatabaseVersion, VersionedDatabase};
 use unspoken_server::Applications;
 
 use crate::kinds::Kind;

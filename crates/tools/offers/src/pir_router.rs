@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Deserialize;
 use unspoken_client::transport::TransportConfig;
-use unspoken_retrieve::{RetrieveRouter, ShardAccess, Shards};
+use unspoken_pir::{PirRouter, ShardAccess, Shards};
 use unspoken_server::Applications;
 
 use crate::kinds::{Kind, KindOption};
@@ -80,7 +80,7 @@ pub fn route<A: ShardAccess>(name: &str, shards: Vec<A>, applications: Applicati
     let shards = Arc::new(Shards::new(shards)?);
     tracing::info!(application = name, version = shards.version(), shards = count, "shards found");
     let follower = (name.to_owned(), Arc::downgrade(&shards));
-    let applications = applications.with(name, RetrieveRouter::new(shards))?;
+    let applications = applications.with(name, PirRouter::new(shards))?;
     std::thread::Builder::new().name("follow-shards".into()).spawn(move || follow(&follower))?;
     Ok(applications)
 }

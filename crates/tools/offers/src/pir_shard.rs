@@ -1,8 +1,8 @@
 //! Shards of databases for private retrieval.
 
 use unspoken_database::Shard;
-use unspoken_pir::DatabaseShard;
-use unspoken_retrieve::ShardServer;
+use unspoken_pir::ShardServer;
+use unspoken_pir_scheme::DatabaseShard;
 use unspoken_server::Applications;
 
 use crate::kinds::Kind;

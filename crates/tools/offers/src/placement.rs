@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn too_little_memory_is_refused_at_the_start() {
         let placement = Placement::new(unspoken_device_shim::device(1 << 20));
-        placement.check_memory("llama/one", (1 << 20, 1 << 30)).unwrap();
-        let error = placement.check_memory("llama/one", ((1 << 20) + 1, 1 << 30)).unwrap_err().to_string();
+        placement.check_memory("chat/one", (1 << 20, 1 << 30)).unwrap();
+        let error = placement.check_memory("chat/one", ((1 << 20) + 1, 1 << 30)).unwrap_err().to_string();
         assert!(error.contains("has 1048576 bytes") && error.contains("needed 1048577"), "{error}");
         placement.device().limit_memory(1 << 10);
-        assert!(placement.check_memory("llama/one", (1 << 20, 1 << 20)).is_err());
+        assert!(placement.check_memory("chat/one", (1 << 20, 1 << 20)).is_err());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig};
-use unspoken_pir::KEY_FORMAT;
-use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
+use unspoken_pir::{ForwardedKeys, ShardAccess, ShardFailure};
+use unspoken_pir_scheme::KEY_FORMAT;
 use unspoken_wire::ProblemCode;
 
 /// Time limit of a look at a shard.

@@ -29,9 +29,9 @@ pub const ERROR: KindOption = KindOption {
             [default: what preset and plan give]",
 };
 
-pub const SMALL: KindOption = KindOption {
-    name: "small",
-    about: "small queries for few questions, on or off. Direct queries: on takes more keys, once, and the length of a \
+pub const SHORT_QUERIES: KindOption = KindOption {
+    name: "short_queries",
+    about: "short queries for few questions, on or off. Direct queries: on takes more keys, once, and the length of a \
             query shows the number of questions, up to a factor of two. Compact queries: on are short ones of up to \
             4096 tokens times subtables and under 1 GB of keys in memory, off are full ones, eight times as large, \
             and 3 GB of keys [default: on]",
@@ -61,22 +61,22 @@ pub fn key_storage(offer: &Offer) -> anyhow::Result<KeyStorage> {
     }
 }
 
-/// Whether the offer wants small queries.
-pub fn small_queries(offer: &Offer) -> anyhow::Result<bool> {
-    match offer.option::<String>("small")?.as_deref() {
+/// Whether the offer wants short queries.
+pub fn short_queries(offer: &Offer) -> anyhow::Result<bool> {
+    match offer.option::<String>("short_queries")?.as_deref() {
         None | Some("on") => Ok(true),
         Some("off") => Ok(false),
-        Some(other) => anyhow::bail!("option small is {other:?}; it can be on or off"),
+        Some(other) => anyhow::bail!("option short_queries is {other:?}; it can be on or off"),
     }
 }
 
-/// Logs whether clients may send small queries.
-pub fn report_small_queries(offer: &Offer, (form, wanted): (QueryForm, bool), offered: bool) {
+/// Logs whether clients may send short queries.
+pub fn report_short_queries(offer: &Offer, (form, wanted): (QueryForm, bool), offered: bool) {
     let application = offer.name();
     match (form, wanted, offered) {
         (QueryForm::Compact, true, _) => tracing::info!(application, "clients send short compact queries"),
-        (_, _, true) => tracing::info!(application, "clients with few questions send small queries"),
-        (_, true, false) => tracing::info!(application, "no small queries: the form or precision does not allow them"),
+        (_, _, true) => tracing::info!(application, "clients with few questions send short queries"),
+        (_, true, false) => tracing::info!(application, "no short queries: the form or precision does not allow them"),
         (_, false, false) => {}
     }
 }

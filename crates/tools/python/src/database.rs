@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_client::transport::Cancel;
 use unspoken_database::{Builder, Database as Reader, DatabaseError, Duplicates, Phase, Progress, Record, Writer};
-use unspoken_pir::{DatabaseVersion, Layout, PirError, Preset, SeededKeys};
-use unspoken_retrieve::{Description, REQUEST_OVERHEAD_BYTES};
+use unspoken_pir::{Description, REQUEST_OVERHEAD_BYTES};
+use unspoken_pir_scheme::{DatabaseVersion, Layout, Preset, SchemeError, SeededKeys};
 
 use crate::failure::{ConfigurationError, Failure};
 use crate::interruptible;
@@ -42,7 +42,8 @@ impl BuildOptions {
             let message = format!("build: found duplicates={:?}; needed one of {needed}", self.duplicates);
             return Err(ConfigurationError::new_err(message));
         };
-        let tables = self.tables.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))?;
+        let tables =
+            self.tables.parse().map_err(|error: SchemeError| ConfigurationError::new_err(error.to_string()))?;
         Ok(Builder {
             tables,
             candidates: self.candidates,

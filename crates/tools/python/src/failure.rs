@@ -4,7 +4,6 @@ use std::io;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::{PyErr, import_exception};
-use unspoken_arrays::ArraysError;
 use unspoken_chat::ChatError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
@@ -20,16 +19,17 @@ use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_layer::LayerError;
 use unspoken_llama_model::InputError;
-use unspoken_pir::LayoutError;
+use unspoken_matrix::MatrixError;
+use unspoken_oprf::OprfError;
+use unspoken_pir::PirError;
+use unspoken_pir_scheme::LayoutError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
-use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
-use unspoken_sealed::SealedError;
 use unspoken_sources::SourceError;
 use unspoken_store::{DataError, FileError};
 use unspoken_sums::SumsError as SumsFailure;
-use unspoken_unseal::UnsealError;
+use unspoken_symmetric_pir::SymmetricPirError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
@@ -81,7 +81,7 @@ pub(crate) enum Failure {
     /// Parameters.
     Ckks(CkksError),
     /// Encrypted matrices.
-    Arrays(ArraysError),
+    Arrays(MatrixError),
     /// Encrypted vectors of integers.
     Exact(ExactFailure),
     /// A pool of encryptions of zero.
@@ -95,9 +95,9 @@ pub(crate) enum Failure {
     /// Reading the records for a database.
     Source(SourceError),
     /// The description of a database.
-    Description(RetrieveError),
+    Description(PirError),
     /// Opening sealed records.
-    Sealed(SealedError),
+    Sealed(SymmetricPirError),
     /// Queries to a service, after the application is chosen.
     Client(ClientError),
     /// Creating the directory for the client's files.
@@ -156,8 +156,8 @@ impl From<InputError> for Failure {
     }
 }
 
-impl From<SealedError> for Failure {
-    fn from(error: SealedError) -> Self {
+impl From<SymmetricPirError> for Failure {
+    fn from(error: SymmetricPirError) -> Self {
         Failure::Sealed(error)
     }
 }
@@ -192,8 +192,8 @@ impl From<CkksError> for Failure {
     }
 }
 
-impl From<ArraysError> for Failure {
-    fn from(error: ArraysError) -> Self {
+impl From<MatrixError> for Failure {
+    fn from(error: MatrixError) -> Self {
         Failure::Arrays(error)
     }
 }
@@ -240,8 +240,8 @@ impl From<SourceError> for Failure {
     }
 }
 
-impl From<RetrieveError> for Failure {
-    fn from(error: RetrieveError) -> Self {
+impl From<PirError> for Failure {
+    fn from(error: PirError) -> Self {
         Failure::Description(error)
     }
 }
@@ -425,24 +425,24 @@ fn of_recognition(error: &DigitsError) -> PyErr {
     }
 }
 
-fn of_retrieval(error: &RetrieveError) -> PyErr {
+fn of_retrieval(error: &PirError) -> PyErr {
     let message = error.to_string();
     match error {
-        RetrieveError::Protocol(error) => of_protocol(error),
-        RetrieveError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
-        RetrieveError::Sealed | RetrieveError::OtherSealing | RetrieveError::Layout(LayoutError::Kind { .. }) => {
+        PirError::Protocol(error) => of_protocol(error),
+        PirError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
+        PirError::Sealed | PirError::OtherSealing | PirError::Layout(LayoutError::Kind { .. }) => {
             ConfigurationError::new_err(message)
         }
-        RetrieveError::Layout(_) => MismatchError::new_err(message),
-        RetrieveError::Io { .. } => StateError::new_err(message),
+        PirError::Layout(_) => MismatchError::new_err(message),
+        PirError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
     }
 }
 
-fn of_unsealing(error: &UnsealError) -> PyErr {
+fn of_unsealing(error: &OprfError) -> PyErr {
     match error {
-        UnsealError::Protocol(error) => of_protocol(error),
-        UnsealError::Sealed(_) => MismatchError::new_err(error.to_string()),
+        OprfError::Protocol(error) => of_protocol(error),
+        OprfError::Sealed(_) => MismatchError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }
@@ -521,7 +521,7 @@ fn source_message(error: &SourceError) -> String {
     }
 }
 
-fn of_arrays(error: &ArraysError) -> PyErr {
+fn of_arrays(error: &MatrixError) -> PyErr {
     let message = error.to_string();
     if error.is_missing_keys() {
         MissingKeysError::new_err(message)

@@ -6,7 +6,7 @@ use ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use unspoken_arrays::{ArraysError, EncryptedInputs, EncryptedResult, Keys, Program, Secret, Signature};
+use unspoken_matrix::{EncryptedInputs, EncryptedResult, Keys, MatrixError, Program, Secret, Signature};
 
 use crate::failure::Failure;
 use crate::interruptible;
@@ -328,7 +328,7 @@ fn read<T: Send>(
     py: Python<'_>,
     data: &[u8],
     accept_insecure: bool,
-    decode: fn(&[u8], bool) -> Result<T, ArraysError>,
+    decode: fn(&[u8], bool) -> Result<T, MatrixError>,
 ) -> PyResult<T> {
     interruptible::run(py, Reporter::Silent, |_, _| Ok(decode(data, accept_insecure)?))
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use numpy::{PyReadonlyArray2, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use unspoken_arrays::{ArraysError, Axes, Options, Program, ProgramSource};
-use unspoken_matrix::{Axis, Graph, Operation, OperationKind, Payload, PayloadKind};
+use unspoken_encrypted_matrix::{Axis, Graph, Operation, OperationKind, Payload, PayloadKind};
+use unspoken_matrix::{Axes, MatrixError, Options, Program, ProgramSource};
 
 use crate::failure::Failure;
 use crate::matrix::MatrixProgram;
@@ -104,8 +104,8 @@ fn read_payload(kind: PayloadKind, payload: Option<&Bound<'_, PyAny>>) -> PyResu
     }
 }
 
-fn failure(error: unspoken_matrix::MatrixError) -> Failure {
-    ArraysError::from(error).into()
+fn failure(error: unspoken_encrypted_matrix::MatrixError) -> Failure {
+    MatrixError::from(error).into()
 }
 
 /// A graph of matrix operations; each method but `plan` adds a node and returns its number.

@@ -1,7 +1,7 @@
 //! Where plans of permutations are kept.
 
-use unspoken_arrays::PlanCache;
 use unspoken_files::user_directory;
+use unspoken_matrix::PlanCache;
 
 /// The cache of the user: `unspoken/plans` in `$XDG_CACHE_HOME`, or in `~/.cache`; none if the user has no home
 /// directory. The `unspoken` command has the same.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_client::{Progress, ServiceClient, StateDir};
-use unspoken_pir::{Mode, PirError};
-use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions, SealedQuestions};
-use unspoken_sealed::PUBLIC_KEY_BYTES;
-use unspoken_unseal::UnsealClient;
+use unspoken_oprf::OprfClient;
+use unspoken_pir::{Answer, PirClient, PirOptions, Question, SealedQuestions};
+use unspoken_pir_scheme::{Mode, SchemeError};
+use unspoken_symmetric_pir::PUBLIC_KEY_BYTES;
 
 use crate::connections::{Service, connect, predicted_cost, usage_dict};
 use crate::failure::ConfigurationError;
@@ -18,9 +18,9 @@ use crate::progress::Reporter;
 /// A database of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct RetrievalConnection {
-    client: ServiceClient<RetrieveClient>,
+    client: ServiceClient<PirClient>,
     /// Gives the keys of sealed records.
-    unseal: Option<ServiceClient<UnsealClient>>,
+    unseal: Option<ServiceClient<OprfClient>>,
     application: String,
     version: Option<u64>,
 }
@@ -38,7 +38,7 @@ impl RetrievalConnection {
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let mode = read_mode(query)?;
-        let unseal: Option<ServiceClient<UnsealClient>> = match unseal {
+        let unseal: Option<ServiceClient<OprfClient>> = match unseal {
             Some((unseal, public_key)) => {
                 let known = public_key.as_deref().map(read_public_key).transpose()?;
                 let known = |_: &StateDir| known;
@@ -47,7 +47,7 @@ impl RetrievalConnection {
             None => None,
         };
         let sealing = unseal.as_ref().map(|client| client.description().sealing().id());
-        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone()).with_sealing(sealing);
+        let options = |state: &StateDir| PirOptions::new(mode, state.clone()).with_sealing(sealing);
         let (client, application) = connect(py, service, application, &state_dir, progress, options, |_| Ok(()))?;
         Ok(RetrievalConnection { client, unseal, application, version: None })
     }
@@ -63,8 +63,8 @@ impl RetrievalConnection {
         questions: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let mode = read_mode(query)?;
-        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone()).with_any_sealing();
-        predicted_cost::<RetrieveClient>(py, service, application, &state_dir, questions, options)
+        let options = |state: &StateDir| PirOptions::new(mode, state.clone()).with_any_sealing();
+        predicted_cost::<PirClient>(py, service, application, &state_dir, questions, options)
     }
 
     /// The records of the keys; `None` for an absent key.
@@ -127,7 +127,7 @@ fn read_public_key(hexadecimal: &str) -> PyResult<[u8; PUBLIC_KEY_BYTES]> {
 }
 
 fn read_mode(query: &str) -> PyResult<Mode> {
-    query.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))
+    query.parse().map_err(|error: SchemeError| ConfigurationError::new_err(error.to_string()))
 }
 
 impl RetrievalConnection {
@@ -141,7 +141,7 @@ impl RetrievalConnection {
         let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
             let Some(unseal) = unseal else { return Ok(client.ask(&questions, &mut report, cancel)?) };
-            let names = SealedQuestions::names(&questions).into_iter().map(unspoken_unseal::Question::from);
+            let names = SealedQuestions::names(&questions).into_iter().map(unspoken_oprf::Question::from);
             let keys = unseal.ask(&names.collect::<Vec<_>>(), &mut report, cancel)?;
             let sealed = SealedQuestions::new(unseal.description().sealing().clone(), keys);
             Ok(sealed.open(client.ask(&sealed.stored(&questions), &mut report, cancel)?)?)

@@ -15,10 +15,10 @@ use unspoken_database::Database;
 use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network};
 use unspoken_fasttext::{Encoder, ScoreTables};
-use unspoken_pir::Mode;
+use unspoken_pir::{PirClient, PirOptions, PirServer, Question};
+use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, NoCounters, Request, ServerHalf};
 use unspoken_query::QueryForm;
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 
 /// Repetitions of the making of keys, and of questions.
 const KEYS: usize = 3;
@@ -35,15 +35,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let drawn: Vec<u8> = (0..28 * 28).map(|at| if at % 28 == 14 { 255 } else { 0 }).collect();
     measure::<_, DigitsClient>("digits", &server, (), &Image::new(&drawn)?)?;
     let parameters = Preset::find("n15_depth8_scale50")?.build()?;
-    let options = ClassifyOptions { plan: None, query: QueryForm::Direct, small_queries: true };
+    let options = ClassifyOptions { plan: None, query: QueryForm::Direct, short_queries: true };
     let server = ClassifyServer::new(&ScoreTables::load(classifier)?, &parameters, &options)?;
     let words = Arc::new(Encoder::load(classifier)?);
     measure::<_, ClassifyClient>("classify", &server, words, "You have won a prize. Call now to claim it.")?;
-    let server = RetrieveServer::new(Arc::new(Database::open(Path::new(database))?))?;
+    let server = PirServer::new(Arc::new(Database::open(Path::new(database))?))?;
     for mode in [Mode::Packed, Mode::Compact] {
-        let options = RetrieveOptions::new(mode, NoCounters);
+        let options = PirOptions::new(mode, NoCounters);
         let question = Question::Key(b"E11.9".to_vec());
-        measure::<_, RetrieveClient>(&format!("retrieve, {mode}"), &server, options, &question)?;
+        measure::<_, PirClient>(&format!("retrieve, {mode}"), &server, options, &question)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use unspoken_chat::{LlamaServer, ServedModel, ServerOptions};
+use unspoken_chat::{ChatServer, ServedModel, ServerOptions};
 use unspoken_ckks::Preset;
 use unspoken_llama::Preparation;
 use unspoken_llama_model::TamedModel;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [record, ranges] = Preparation::FILES.map(|name| std::fs::read(directory.join(name)));
     let served = ServedModel::new(&Preparation::from_bytes(&record?, &ranges?)?, TamedModel::load(directory)?)?;
     let options = ServerOptions { chunk: 8, chunks: 2, ..ServerOptions::default() };
-    let half = LlamaServer::new(served, &Preset::find(PRESET)?.build()?, &options)?;
+    let half = ChatServer::new(served, &Preset::find(PRESET)?.build()?, &options)?;
     let file = |path: &str| -> Result<ModelFile, Box<dyn Error>> {
         let name = path.rsplit('/').next().unwrap_or(path).to_owned();
         Ok(ModelFile { name, content: std::fs::read(directory.join(path))? })

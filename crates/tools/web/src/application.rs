@@ -4,15 +4,15 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unspoken_chat::LlamaClient;
+use unspoken_chat::ChatClient;
 use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::Image;
 use unspoken_fasttext::Encoder;
 use unspoken_llama_model::ClientModel;
-use unspoken_pir::Mode;
+use unspoken_pir::{PirClient, PirOptions};
+use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, application_kind};
-use unspoken_retrieve::{RetrieveClient, RetrieveOptions};
 use unspoken_store::ModelFiles;
 use zeroize::Zeroizing;
 
@@ -77,11 +77,11 @@ pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn 
         Some("llama") => {
             let model = ClientModel::read(ModelFiles::Memory(&options.model));
             let model = Arc::new(model.map_err(|error| Failure::Model(error.to_string()))?);
-            Ok(Box::new(Opened::<LlamaClient>::open(description, model, stored, insecure)?))
+            Ok(Box::new(Opened::<ChatClient>::open(description, model, stored, insecure)?))
         }
         Some("retrieve") => {
-            let options = RetrieveOptions::new(mode(options.mode.as_deref())?, NoCounters);
-            Ok(Box::new(Opened::<RetrieveClient>::open(description, options, stored, insecure)?))
+            let options = PirOptions::new(mode(options.mode.as_deref())?, NoCounters);
+            Ok(Box::new(Opened::<PirClient>::open(description, options, stored, insecure)?))
         }
         found => Err(Failure::Argument {
             what: "description",
@@ -165,18 +165,18 @@ impl WebApplication for DigitsClient {
     }
 }
 
-impl WebApplication for RetrieveClient {
-    type Asked = unspoken_retrieve::Question;
+impl WebApplication for PirClient {
+    type Asked = unspoken_pir::Question;
 
     fn question(question: &Question) -> Result<Self::Asked, Failure> {
         match question {
-            Question::Key(key) => Ok(unspoken_retrieve::Question::Key(key.clone())),
-            Question::Index(index) => Ok(unspoken_retrieve::Question::Index(*index)),
+            Question::Key(key) => Ok(unspoken_pir::Question::Key(key.clone())),
+            Question::Index(index) => Ok(unspoken_pir::Question::Index(*index)),
             other => Err(other.refused("a key or an index")),
         }
     }
 
-    fn answer(&self, answer: unspoken_retrieve::Answer) -> Answer {
+    fn answer(&self, answer: unspoken_pir::Answer) -> Answer {
         Answer::Retrieved { record: answer.record, version: answer.version }
     }
 
@@ -189,7 +189,7 @@ impl WebApplication for RetrieveClient {
     }
 }
 
-impl WebApplication for LlamaClient {
+impl WebApplication for ChatClient {
     type Asked = unspoken_chat::Question;
 
     fn question(question: &Question) -> Result<Self::Asked, Failure> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unspoken_chat::{ChatError, LlamaClient, PrivateGeneration, SessionId};
+use unspoken_chat::{ChatClient, ChatError, PrivateGeneration, SessionId};
 use unspoken_llama_model::{ClientModel, Generation, InputError, TamedModel};
 use unspoken_protocol::ClientHalf;
 use wasm_bindgen::prelude::*;
@@ -58,7 +58,7 @@ struct Told<'a> {
 impl Continuation {
     /// Begins a text at a service.
     pub(crate) fn new(
-        client: &LlamaClient,
+        client: &ChatClient,
         model: &Arc<ClientModel>,
         beginning: &Beginning<'_>,
     ) -> Result<Self, Failure> {

@@ -33,8 +33,8 @@ impl From<unspoken_rlwe::SecuredObject> for SecuredObject {
     }
 }
 
-impl From<unspoken_pir::SecuredObject> for SecuredObject {
-    fn from(object: unspoken_pir::SecuredObject) -> Self {
+impl From<unspoken_pir_scheme::SecuredObject> for SecuredObject {
+    fn from(object: unspoken_pir_scheme::SecuredObject) -> Self {
         SecuredObject {
             what: object.what.into(),
             dimension: object.dimension,

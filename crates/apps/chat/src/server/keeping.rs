@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use unspoken_protocol::ClientId;
 
-use super::{LlamaServer, State};
+use super::{ChatServer, State};
 use crate::client::SessionId;
 use crate::error::ChatError;
 use crate::kept::{Format, Kept, SessionStore, name_of};
@@ -35,7 +35,7 @@ fn remove(store: &dyn SessionStore, name: &str) {
     }
 }
 
-impl LlamaServer {
+impl ChatServer {
     /// The same server, whose sessions outlive it: each is written to a store after each pass. Sessions that are there
     /// already, also after a crash, are continued. Entries that are damaged, of another model or other options, too old
     /// or too many are removed, with a line in the log.
@@ -78,7 +78,7 @@ impl LlamaServer {
         Ok(self)
     }
 
-    /// Bytes of the entry of one session in the store of [`LlamaServer::keep_sessions`], at most.
+    /// Bytes of the entry of one session in the store of [`ChatServer::keep_sessions`], at most.
     pub fn entry_bytes(&self) -> u64 {
         // A residue has 30 bits in an entry and 32 in memory.
         self.session_bytes.saturating_add(FRONT_BYTES)

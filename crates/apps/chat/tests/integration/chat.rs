@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::common::{CHUNK, CHUNKS, CLIENT, Party, Setting, bundle, client, options, server, setting, shared, whole};
 use unspoken_chat::{
-    Answer, ChatError, Description, End, LlamaClient, LlamaServer, Logits, PassInput, Question, ServerOptions,
-    SessionId,
+    Answer, ChatClient, ChatError, ChatServer, Description, End, Logits, PassInput, Question, ServerOptions, SessionId,
 };
 use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_protocol::{
@@ -240,7 +239,7 @@ fn texts_that_do_not_fit_are_refused_before_anything_is_sent() {
 fn too_few_public_tokens_are_refused_by_the_client_and_by_the_service() {
     let served = unspoken_chat::ServedModel { least_public: 3, ..setting().served() };
     let parameters = Preset::find(crate::common::PRESET).unwrap().build().unwrap();
-    let server = LlamaServer::new(served, &parameters, &options()).unwrap();
+    let server = ChatServer::new(served, &parameters, &options()).unwrap();
     let mut party = Party::new(&server, CLIENT);
     assert_eq!(party.client.description().least_public_tokens(), 3);
     let refused = |public: &[u32]| {
@@ -327,7 +326,7 @@ fn a_client_that_refused_the_content_of_an_answer_asks_nothing_more() {
     let mut later = Description::insecure_from_bytes(&server.describe()).unwrap();
     later.keep_from(party.client.description());
     let secret = party.client.secret_bytes().unwrap();
-    let later = LlamaClient::open(later, Arc::clone(&setting().client), Some(&secret)).unwrap();
+    let later = ChatClient::open(later, Arc::clone(&setting().client), Some(&secret)).unwrap();
     assert!(matches!(later.encode(&[&question]), Err(ChatError::Refused)));
 }
 
@@ -339,7 +338,7 @@ fn keys_that_one_application_has_loaded_serve_another_one() {
     let keys = shared().load_keys(&mut bundle(&first).as_slice()).unwrap();
     let secret = first.secret_bytes().unwrap();
     let description = Description::insecure_from_bytes(&other.describe()).unwrap();
-    let client = LlamaClient::open(description, Arc::clone(&setting().client), Some(&secret)).unwrap();
+    let client = ChatClient::open(description, Arc::clone(&setting().client), Some(&secret)).unwrap();
     let mut party = Party { server: &other, id: ClientId::new([7; 16]), client, keys };
     let (public, private) = &setting().stories[2];
     party.ask(&begin(public)).unwrap();
@@ -441,10 +440,10 @@ fn answers_to_other_questions_are_refused() {
 fn less_room_of_the_same_model_is_refused() {
     let describe = |options| Description::insecure_from_bytes(&server(&options).describe()).unwrap();
     let usual = describe(options());
-    LlamaClient::check_change(&usual, &usual).unwrap();
+    ChatClient::check_change(&usual, &usual).unwrap();
     let fewer = describe(ServerOptions { chunks: CHUNKS - 1, ..options() });
-    LlamaClient::check_change(&fewer, &usual).unwrap();
-    let error = message(LlamaClient::check_change(&usual, &fewer));
+    ChatClient::check_change(&fewer, &usual).unwrap();
+    let error = message(ChatClient::check_change(&usual, &fewer));
     assert!(error.contains("needed no fewer of the same length"), "{error}");
 }
 
@@ -484,23 +483,23 @@ fn descriptions_that_make_no_sense_are_refused() {
         let key = field << 3 | 1;
         let fields = [&[0x80 | (key & 0x7f) as u8, (key >> 7) as u8][..], &value.to_le_bytes()].concat();
         let description = Description::insecure_from_bytes(&crate::damage::with_fields(&sound, &fields)).unwrap();
-        let error = message(LlamaClient::open(description, setting.client.clone(), None));
+        let error = message(ChatClient::open(description, setting.client.clone(), None));
         assert!(error.contains("do not trust this service"), "{error}");
     }
     // Another model.
     let mut other = setting.served();
     other.id = unspoken_llama_model::TamedModel::new((*setting.model).clone(), vec![]).id();
     let parameters = Preset::find(crate::common::PRESET).unwrap().build().unwrap();
-    let other = LlamaServer::new(other, &parameters, &options()).unwrap();
+    let other = ChatServer::new(other, &parameters, &options()).unwrap();
     let description = Description::insecure_from_bytes(&other.describe()).unwrap();
-    let error = LlamaClient::open(description, setting.client.clone(), None).err().unwrap().to_string();
+    let error = ChatClient::open(description, setting.client.clone(), None).err().unwrap().to_string();
     assert!(error.contains("half of another model"), "{error}");
 }
 
 #[test]
 fn services_without_room_are_not_made() {
     let parameters = Preset::find(crate::common::PRESET).unwrap().build().unwrap();
-    let new = |options: ServerOptions| LlamaServer::new(setting().served(), &parameters, &options).err().unwrap();
+    let new = |options: ServerOptions| ChatServer::new(setting().served(), &parameters, &options).err().unwrap();
     for options in [
         ServerOptions { chunks: 0, ..options() },
         ServerOptions { sessions: 0, ..options() },

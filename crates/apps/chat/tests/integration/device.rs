@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::common::{CHUNK, CLIENT, PRESET, Party, Setting, bundle, one_layer, options};
-use unspoken_chat::{Answer, LlamaServer, Question, SessionId};
+use unspoken_chat::{Answer, ChatServer, Question, SessionId};
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_protocol::{ApplicationError, Call, ClientHalf, ErrorKind, KeyLoader, Request, ServerHalf};
 use unspoken_ring::Device;
@@ -18,13 +18,13 @@ fn setting() -> &'static Setting {
 }
 
 /// A server on a device.
-fn server(device: &Device) -> LlamaServer {
+fn server(device: &Device) -> ChatServer {
     let host: CkksParameters = Preset::find(PRESET).unwrap().build().unwrap();
-    LlamaServer::new(setting().served(), &host.on_device(device).unwrap(), &options()).unwrap()
+    ChatServer::new(setting().served(), &host.on_device(device).unwrap(), &options()).unwrap()
 }
 
 /// A client whose keys a server has loaded.
-fn party(server: &LlamaServer) -> Party<'_> {
+fn party(server: &ChatServer) -> Party<'_> {
     let client = setting().client(server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     Party { server, id: CLIENT, client, keys }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::{CLIENT, Setting, bundle, many_heads, options, server, setting, shared};
 use prost::Message;
-use unspoken_chat::{Answer, ChatError, LlamaKeys, LlamaServer, Logits, Question, SessionId};
+use unspoken_chat::{Answer, ChatError, ChatKeys, ChatServer, Logits, Question, SessionId};
 use unspoken_protocol::{
     AnswerHelpers, AnswerProgress, ApplicationError, Call, ClientHalf, ErrorKind, KeyLoader, Request, ServerHalf,
 };
@@ -13,8 +13,8 @@ use unspoken_protocol::{
 /// Another server with the keys of the same client. It computes every second part, and of the others damages the
 /// result, or does not give one.
 struct Other<'a> {
-    server: &'a LlamaServer,
-    keys: LlamaKeys,
+    server: &'a ChatServer,
+    keys: ChatKeys,
     parts: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -63,7 +63,7 @@ struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    fn run(setting: &Setting, first: &LlamaServer, other: &'a LlamaServer) -> Self {
+    fn run(setting: &Setting, first: &ChatServer, other: &'a ChatServer) -> Self {
         let mut client = setting.client(first);
         let bundle = bundle(&client);
         let [keys, others] = [first, other].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{CHUNK, CLIENT, Party, options, server, setting, whole};
-use unspoken_chat::{Answer, LlamaServer, PrivateGeneration, Question, ServerOptions, SessionStore};
+use unspoken_chat::{Answer, ChatServer, PrivateGeneration, Question, ServerOptions, SessionStore};
 use unspoken_protocol::{AnswerProgress, ApplicationError, Call, ClientId, Request, ServerHalf};
 
 const OTHER: ClientId = ClientId::new([2; 16]);
@@ -62,15 +62,15 @@ impl SessionStore for Disk {
     }
 }
 
-fn start(disk: &Arc<Disk>) -> LlamaServer {
+fn start(disk: &Arc<Disk>) -> ChatServer {
     start_with(disk, &options())
 }
 
-fn start_with(disk: &Arc<Disk>, options: &ServerOptions) -> LlamaServer {
+fn start_with(disk: &Arc<Disk>, options: &ServerOptions) -> ChatServer {
     keeping(disk, server(options))
 }
 
-fn keeping(disk: &Arc<Disk>, server: LlamaServer) -> LlamaServer {
+fn keeping(disk: &Arc<Disk>, server: ChatServer) -> ChatServer {
     server.keep_sessions(Arc::clone(disk) as Arc<dyn SessionStore>).unwrap()
 }
 
@@ -184,7 +184,7 @@ fn without_a_store_the_client_begins_again_at_most_three_times() {
 }
 
 /// Runs the first pass of a session.
-fn begun<'a>(server: &'a LlamaServer, client: ClientId, story: usize) -> (Party<'a>, PrivateGeneration) {
+fn begun<'a>(server: &'a ChatServer, client: ClientId, story: usize) -> (Party<'a>, PrivateGeneration) {
     let (public, private) = &setting().stories[story];
     let mut party = Party::new(server, client);
     let mut generation = party.generation(5, public, private, 2);

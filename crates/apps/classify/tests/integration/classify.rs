@@ -41,17 +41,17 @@ fn server(model: &Model, plan: Plan) -> ClassifyServer {
     ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
 }
 
-/// A server without small queries.
+/// A server without short queries.
 fn full_server(model: &Model) -> ClassifyServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     let plan = Some(Plan::BabyGiant { babies: 16 });
-    let options = ClassifyOptions { plan, small_queries: false, ..ClassifyOptions::default() };
+    let options = ClassifyOptions { plan, short_queries: false, ..ClassifyOptions::default() };
     ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
 }
 
 /// Full queries of a form.
 fn asking(query: QueryForm) -> ClassifyOptions {
-    ClassifyOptions { query, small_queries: false, ..ClassifyOptions::default() }
+    ClassifyOptions { query, short_queries: false, ..ClassifyOptions::default() }
 }
 
 /// Short compact queries, in a ring for them.
@@ -180,7 +180,7 @@ fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
         let server = short_server(&model).unwrap();
         let mut client = client(&model, &server);
         assert_eq!((client.batch(), client.description().query_form()), (batch, QueryForm::Compact));
-        assert!(!client.description().has_small_queries());
+        assert!(!client.description().has_short_queries());
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let bound = client.description().header().error_bound().unwrap();
         assert_eq!(server.precision().unwrap().error_bound, bound);
@@ -217,7 +217,7 @@ fn short_compact_queries_that_do_not_fit_are_refused() {
     let tokeniser = Tokeniser { max_tokens: 256, ..Tokeniser::default() };
     let long = fitted(&TrainOptions { columns: 30, tokeniser, ..TrainOptions::default() });
     let error = short_server(&long).err().unwrap().to_string();
-    assert!(error.contains("256") && error.contains("small=off"), "{error}");
+    assert!(error.contains("256") && error.contains("short_queries=off"), "{error}");
     // A description with another period, or keys for more than it needs.
     let tokeniser = Tokeniser { max_tokens: 32, ..Tokeniser::default() };
     let server = short_server(&fitted(&TrainOptions { columns: 30, tokeniser, ..TrainOptions::default() })).unwrap();
@@ -294,7 +294,7 @@ fn queries_have_one_length_whatever_they_ask() {
     let mut length = |messages: &[&str]| encrypt(&mut client, messages).unwrap().len();
     let full = [vec!["a"; 3], vec!["free cash"; 8], vec![""; 5]].map(|messages| length(&messages));
     assert!(full.iter().all(|&len| len == full[0]), "{full:?}");
-    // One and two messages: small queries, whose length shows their number and nothing else.
+    // One and two messages: short queries, whose length shows their number and nothing else.
     for count in [1, 2] {
         let small = ["a", "free cash", ""].map(|message| length(&vec![message; count]));
         assert!(small.iter().all(|&len| len == small[0]), "{small:?}");
@@ -374,10 +374,10 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
 }
 
 #[test]
-fn small_queries_have_the_scores_of_full_ones() {
+fn short_queries_have_the_scores_of_full_ones() {
     let model = model(1);
     let (small, full) = (server(&model, Plan::BabyGiant { babies: 16 }), full_server(&model));
-    assert!(small.description().has_small_queries() && !full.description().has_small_queries());
+    assert!(small.description().has_short_queries() && !full.description().has_short_queries());
     let mut client = client(&model, &small);
     let keys = small.load_keys(&mut bundle(&client).as_slice()).unwrap();
     for messages in [&GOOD[..1], &BAD[..1], &BAD[..2], &[""], &["win ".repeat(300).as_str(), "lunch"]] {
@@ -396,7 +396,7 @@ fn small_queries_have_the_scores_of_full_ones() {
             }
             assert_eq!(classified.label, model.predict(message));
         }
-        // The same seed with another query, and a server that takes no small queries.
+        // The same seed with another query, and a server that takes no short queries.
         let mut changed = client.description().header().unpack("query", &query, query.len(), 1).unwrap();
         let last = changed[0].len() - 1;
         changed[0][last] ^= 1;

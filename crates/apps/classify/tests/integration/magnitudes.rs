@@ -74,8 +74,8 @@ fn with_scores(model: &Model, mut score: impl FnMut(usize, usize, usize) -> f64)
 
 fn server(tables: &ScoreTables, preset: &str, form: QueryForm) -> Result<ClassifyServer, ClassifyError> {
     // Compact queries are full ones here.
-    let small_queries = form == QueryForm::Direct;
-    let options = ClassifyOptions { query: form, small_queries, ..ClassifyOptions::default() };
+    let short_queries = form == QueryForm::Direct;
+    let options = ClassifyOptions { query: form, short_queries, ..ClassifyOptions::default() };
     ClassifyServer::new(tables, &Preset::find(preset).unwrap().build().unwrap(), &options)
 }
 

@@ -163,7 +163,7 @@ fn short_queries_that_do_not_fit_are_refused() {
     assert_eq!(ShortCompact::most_period(&parameters, 3).unwrap(), 128);
     for (subtables, period) in [(2, 512), (4, 256), (1, 1024), (2, 48), (1, 0), (2, 1)] {
         let error = QueryCodec::short_compact(&lookup(subtables, 9), period).unwrap_err().to_string();
-        assert!(error.contains("small=off"), "{error}");
+        assert!(error.contains("short_queries=off"), "{error}");
     }
     // The bootstrap ends at level 11; the separation of subtables takes one level.
     assert!(QueryCodec::short_compact(&lookup(1, 11), 64).is_ok());

@@ -9,9 +9,9 @@ use unspoken_ckks::{
     Preset, Simulator, Steps,
 };
 use unspoken_encrypted_llama::{Columns, Key, Layout, Machine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
+use unspoken_encrypted_matrix::{Budget, EncryptedMatrix, Graph, Layout as Tiles, Operation, plan};
 use unspoken_llama::{Place, Quantity, TensorArithmetic};
 use unspoken_llama_model::KvCache;
-use unspoken_matrix::{Budget, EncryptedMatrix, Graph, Layout as Tiles, Operation, plan};
 use unspoken_rlwe::KeyPlan;
 
 use super::client::PassClient;
@@ -148,7 +148,7 @@ struct Counted {
 /// Two products of matrices, of queries with keys and of weights with values.
 struct MatrixProducts {
     tiles: Tiles,
-    programs: [unspoken_matrix::Program; 2],
+    programs: [unspoken_encrypted_matrix::Program; 2],
     /// For each batch of heads, the factors of both products.
     factors: Vec<[[EncryptedMatrix<Ciphertext>; 2]; 2]>,
 }
@@ -319,7 +319,7 @@ impl Setting {
     }
 
     /// The products of matrices of all heads, in this layout, with results at the level of ours.
-    fn matrix_programs(&self, tiles: Tiles) -> Result<[unspoken_matrix::Program; 2], BenchError> {
+    fn matrix_programs(&self, tiles: Tiles) -> Result<[unspoken_encrypted_matrix::Program; 2], BenchError> {
         let (chunk, width) = (self.case.chunk, self.case.model[3]);
         let scores = |graph: &mut Graph| -> Result<(), BenchError> {
             let (queries, keys) = (graph.input("queries", (chunk, width))?, graph.input("keys", (chunk, width))?);
@@ -345,7 +345,7 @@ impl Setting {
         Ok([planned(&scores)?, planned(&sums)?])
     }
 
-    fn count_products(programs: &[unspoken_matrix::Program; 2], batches: usize, out: usize) -> Counted {
+    fn count_products(programs: &[unspoken_encrypted_matrix::Program; 2], batches: usize, out: usize) -> Counted {
         let mut keys = programs[0].key_plan().clone();
         keys.extend(programs[1].key_plan());
         let switches: u64 = programs.iter().map(|program| program.cost().total_key_switches()).sum();
@@ -357,7 +357,7 @@ impl Setting {
     fn matrix_products(
         &self,
         tiles: Tiles,
-        programs: [unspoken_matrix::Program; 2],
+        programs: [unspoken_encrypted_matrix::Program; 2],
         heads: usize,
         client: &mut PassClient,
     ) -> Result<MatrixProducts, BenchError> {

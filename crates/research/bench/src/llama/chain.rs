@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
 use unspoken_chat::{
-    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, Logits, PrivateGeneration, Question,
-    ServedModel, ServerOptions, SessionId,
+    Answer, ChatClient, ChatError, ChatKeys, ChatServer, Description, Logits, PrivateGeneration, Question, ServedModel,
+    ServerOptions, SessionId,
 };
 use unspoken_ckks::Preset;
 use unspoken_llama_model::{ClientModel, Generation, Model};
@@ -76,14 +76,14 @@ static GO: AtomicBool = AtomicBool::new(false);
 
 /// A service and a client whose keys it has loaded.
 struct Party {
-    server: LlamaServer,
-    client: LlamaClient,
-    keys: LlamaKeys,
+    server: ChatServer,
+    client: ChatClient,
+    keys: ChatKeys,
     key_bytes: u64,
 }
 
 /// The service of a chain.
-fn serve(served: ServedModel, case: Case) -> Result<LlamaServer, BenchError> {
+fn serve(served: ServedModel, case: Case) -> Result<ChatServer, BenchError> {
     let chunk = case.chunk;
     let options = ServerOptions {
         chunk,
@@ -94,16 +94,16 @@ fn serve(served: ServedModel, case: Case) -> Result<LlamaServer, BenchError> {
         age: Duration::from_secs(24 * 3600),
         ..ServerOptions::default()
     };
-    Ok(LlamaServer::new(served, &Preset::find(case.preset)?.build()?, &options)?)
+    Ok(ChatServer::new(served, &Preset::find(case.preset)?.build()?, &options)?)
 }
 
 impl Party {
-    fn new(server: LlamaServer, model: &Arc<ClientModel>, case: Case) -> Result<Self, BenchError> {
+    fn new(server: ChatServer, model: &Arc<ClientModel>, case: Case) -> Result<Self, BenchError> {
         let description = match case.is_insecure() {
             true => Description::insecure_from_bytes(&server.describe())?,
             false => Description::from_bytes(&server.describe())?,
         };
-        let client = LlamaClient::open(description, Arc::clone(model), None)?;
+        let client = ChatClient::open(description, Arc::clone(model), None)?;
         // A file: keys on their way would take as much memory as loaded keys.
         let folder = |error: std::io::Error| BenchError::Folder { reason: error.to_string() };
         let mut bundle = BufWriter::new(tempfile::tempfile().map_err(folder)?);

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use unspoken_ckks::{Bootstrapper, Ciphertext, Complex64, Encoder, Evaluator};
 use unspoken_encrypted_llama::{EncryptedMachine, Program};
-use unspoken_matrix::{EncryptedMatrix, Layout};
+use unspoken_encrypted_matrix::{EncryptedMatrix, Layout};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
 

@@ -107,13 +107,13 @@ impl ClassifierFixture {
     /// A fixture for direct queries.
     pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
         // Full queries alone, as the tables compare them.
-        let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, small_queries: false };
+        let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, short_queries: false };
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
         Self::with_server(data, preset, plan, server)
     }
 
     /// A fixture for direct queries, full and small ones, with the cheapest plan.
-    pub(super) fn with_small_queries(data: &ClassifierData, preset: &Preset) -> Result<Self, BenchError> {
+    pub(super) fn with_short_queries(data: &ClassifierData, preset: &Preset) -> Result<Self, BenchError> {
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &ClassifyOptions::default())?;
         let plan = server.header().plan().parse()?;
         Self::with_server(data, preset, plan, server)
@@ -122,7 +122,7 @@ impl ClassifierFixture {
     /// A fixture for a query form, with the cheapest plan.
     pub(super) fn of_form(data: &ClassifierData, case: &FormCase) -> Result<Self, BenchError> {
         let preset = Preset::find(case.preset)?;
-        let options = ClassifyOptions { plan: None, query: case.form, small_queries: case.short };
+        let options = ClassifyOptions { plan: None, query: case.form, short_queries: case.short };
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
         let plan = server.header().plan().parse()?;
         Self::with_server(data, preset, plan, server)

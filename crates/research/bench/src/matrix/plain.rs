@@ -3,7 +3,7 @@
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, Complex64, Cost, Encoder, Evaluator, Simulator};
-use unspoken_matrix::{Layout, MatrixError, Operand};
+use unspoken_encrypted_matrix::{EncryptedMatrixError, Layout, Operand};
 use unspoken_papers::{EncryptedRows, RowsProduct, SkewedMatrix, SkewedProduct};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
@@ -38,7 +38,7 @@ enum Output<V> {
 }
 
 impl<V: Clone + Send + Sync> PlainProduct<V> {
-    fn apply<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<Output<V>, MatrixError> {
+    fn apply<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<Output<V>, EncryptedMatrixError> {
         match self {
             PlainProduct::Slots(products, x) => {
                 let product = |x: SkewedMatrix<V>, product: &SkewedProduct| product.apply(arithmetic, &x);

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use serde_json::{Map, Value};
 use unspoken_ckks::{Ciphertext, CostModel, Encoder, Evaluator};
-use unspoken_matrix::{EncryptedMatrix, Estimate, Layout, Product, Task, estimates};
+use unspoken_encrypted_matrix::{EncryptedMatrix, Estimate, Layout, Product, Task, estimates};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 

@@ -1,6 +1,6 @@
 //! Products in every encoding space (paper, Table 4), and the product of Jiang et al. in a single block.
 
-use unspoken_matrix::{Estimate, Method};
+use unspoken_encrypted_matrix::{Estimate, Method};
 
 use super::products::{ComparedProduct, ProductFixture};
 use crate::error::BenchError;

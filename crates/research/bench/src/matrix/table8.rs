@@ -1,7 +1,7 @@
 //! Rotations before the mask, in a single block (paper, Table 8): each step compared with no steps, both as published,
 //! with one doubling at a time, and with the radix that is predicted to be fastest.
 
-use unspoken_matrix::{Estimate, Method};
+use unspoken_encrypted_matrix::{Estimate, Method};
 
 use super::products::{ComparedProduct, ProductFixture};
 use crate::error::BenchError;

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
-use unspoken_pir::{DatabaseShape, Mode, PirParameters, PreparedKeys, Query, SeededKeys};
+use unspoken_pir_scheme::{DatabaseShape, Mode, PirParameters, PreparedKeys, Query, SeededKeys};
 
-use super::client::{MeasuredAnswer, PirClient};
+use super::client::{MeasuredAnswer, MeasuredClient};
 use super::table::Table;
 use super::{GB_8, PHASES, Size};
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
@@ -111,7 +111,7 @@ fn sample(
     let mut clients = Vec::new();
     for mode in TIMED {
         harness.progress(format!("{}: {mode} keys", size.name));
-        let client = PirClient::new(table, mode)?;
+        let client = MeasuredClient::new(table, mode)?;
         let [made, ready] = client.key_seconds;
         let params = params! { "threads": cores, "clock": "wall" };
         let case = format!("{}, {mode}", size.name);

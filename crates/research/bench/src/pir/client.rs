@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rayon::ThreadPool;
-use unspoken_pir::{Mode, PirSecret, PreparedKeys, answer_in_phases};
+use unspoken_pir_scheme::{Mode, PirSecret, PreparedKeys, answer_in_phases};
 use unspoken_ring::SecretRng;
 
 use super::PHASES;
@@ -23,7 +23,7 @@ pub(super) struct MeasuredAnswer {
     pub(super) response_bytes: usize,
 }
 
-pub(super) struct PirClient {
+pub(super) struct MeasuredClient {
     pub(super) mode: Mode,
     secret: PirSecret,
     keys: PreparedKeys,
@@ -34,7 +34,7 @@ pub(super) struct PirClient {
     queries: u64,
 }
 
-impl PirClient {
+impl MeasuredClient {
     pub(super) fn new(table: &Table, mode: Mode) -> Result<Self, BenchError> {
         let mut rng = SecretRng::insecure_from_seed(36);
         let secret = PirSecret::generate(&table.parameters, &mut rng)?;
@@ -43,7 +43,7 @@ impl PirClient {
         let made = started.elapsed().as_secs_f64();
         let keys = seeded.expand()?;
         let ready = started.elapsed().as_secs_f64() - made;
-        Ok(PirClient { mode, secret, keys, rng, key_seconds: [made, ready], queries: 0 })
+        Ok(MeasuredClient { mode, secret, keys, rng, key_seconds: [made, ready], queries: 0 })
     }
 
     /// Queries a piece, another one each time, and compares the record. Times only the answer, on the threads of the

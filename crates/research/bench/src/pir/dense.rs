@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
-use unspoken_pir::dense::{
+use unspoken_pir_scheme::dense::{
     DensePart, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, answer_in_phases, log2_failure,
 };
-use unspoken_pir::{Mode, Phase, PirParameters, PirSecret, PreparedKeys};
+use unspoken_pir_scheme::{Mode, Phase, PirParameters, PirSecret, PreparedKeys};
 use unspoken_ring::SecretRng;
 
 use super::table::record;

@@ -2,7 +2,7 @@
 //!
 //! - **Records** are pseudorandom functions of their indices. So a table of 1 GB, which needs 16 GB of memory, is
 //!   stored once and every answer can still be checked. Modes take turns, on one thread and on all cores, with one
-//!   thread as the baseline. Seconds are wall-clock time of `unspoken_pir::answer`, which reports its phases.
+//!   thread as the baseline. Seconds are wall-clock time of `unspoken_pir_scheme::answer`, which reports its phases.
 //! - **The projection** to 8 GB starts from the phases of the largest measured table, on one thread. Expansion grows
 //!   with the bits of the index, sums over rows and selection grow with the bytes, selectors and compression do not
 //!   grow; `params.growth_of_phases` has the factors. Compact queries to a table of that size are refused
@@ -41,7 +41,7 @@ use published::PublishedCase;
 use service::Load;
 use shards::Cut;
 use table::Table;
-use unspoken_pir::{Mode, Phase, PirParameters, Preset, TableKind};
+use unspoken_pir_scheme::{Mode, Phase, PirParameters, Preset, TableKind};
 
 use crate::clock::Repetitions;
 use crate::error::BenchError;

@@ -1,6 +1,6 @@
 //! Sealed records: the oblivious pseudorandom function for several names in a request; sealing and opening a record.
 
-use unspoken_sealed::{Blinded, MAX_ELEMENTS, Name, OVERHEAD_BYTES, SealedError, ServiceKey};
+use unspoken_symmetric_pir::{Blinded, MAX_ELEMENTS, Name, OVERHEAD_BYTES, ServiceKey, SymmetricPirError};
 
 use crate::clock::{TimedOperation, alternate, median};
 use crate::error::BenchError;
@@ -80,7 +80,7 @@ fn records(harness: &mut Harness<'_>, service: &ServiceKey) -> Result<(), BenchE
     let derive_and_seal = || service.record_key(Name::Index(0))?.seal(sealing, &record);
     let stopwatch = harness.stopwatch();
     let mut operations: [TimedOperation<'_>; 2] = [
-        Box::new(|| stopwatch.seconds::<_, SealedError>(derive_and_seal)),
+        Box::new(|| stopwatch.seconds::<_, SymmetricPirError>(derive_and_seal)),
         Box::new(|| stopwatch.seconds(|| key.open(sealing, &sealed))),
     ];
     let samples = alternate(harness.repetitions(), &mut operations)?;

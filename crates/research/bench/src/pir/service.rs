@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
-use unspoken_pir::{Mode, Preset, TableKind};
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
+use unspoken_pir::{PirClient, PirOptions, PirServer, Question};
+use unspoken_pir_scheme::{Mode, Preset, TableKind};
 use unspoken_server::{Applications, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
@@ -105,8 +105,7 @@ impl Service {
         Builder { tables, ..Builder::new(preset) }.build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let applications =
-            Applications::new().with(APPLICATION, RetrieveServer::new(database)?).map_err(unavailable)?;
+        let applications = Applications::new().with(APPLICATION, PirServer::new(database)?).map_err(unavailable)?;
         let (queue, connections) = ((2 * most).max(256), (4 * most).max(1024));
         let limits = ServiceLimits {
             memory_bytes: MEMORY_BYTES,
@@ -160,7 +159,7 @@ impl ConcurrentClients {
             self.check(&mut client, service, 0)?;
             Ok(client)
         };
-        let clients: Vec<ServiceClient<RetrieveClient>> =
+        let clients: Vec<ServiceClient<PirClient>> =
             (0..self.clients).map(client).collect::<Result<_, BenchError>>()?;
         let barrier = Barrier::new(self.clients + 1);
         let (elapsed, asked) = std::thread::scope(|scope| {
@@ -188,21 +187,16 @@ impl ConcurrentClients {
         Ok((elapsed, latencies))
     }
 
-    fn connect(&self, service: &Service, state: &Path) -> Result<ServiceClient<RetrieveClient>, BenchError> {
+    fn connect(&self, service: &Service, state: &Path) -> Result<ServiceClient<PirClient>, BenchError> {
         let transport = Transport::new(TransportConfig::new(&service.url)).map_err(ClientError::from)?;
         let state = StateDir::open(state, &service.url, APPLICATION).map_err(unavailable)?;
         let connect = if service.insecure { ServiceClient::insecure_connect } else { ServiceClient::connect };
-        let options = RetrieveOptions::new(self.mode, state.clone());
+        let options = PirOptions::new(self.mode, state.clone());
         Ok(connect(transport, APPLICATION, options, &state, &mut |_| (), &Cancel::new())?)
     }
 
     /// Seconds of an answer, which is checked.
-    fn check(
-        &self,
-        client: &mut ServiceClient<RetrieveClient>,
-        service: &Service,
-        turn: u64,
-    ) -> Result<f64, BenchError> {
+    fn check(&self, client: &mut ServiceClient<PirClient>, service: &Service, turn: u64) -> Result<f64, BenchError> {
         let index = turn.wrapping_mul(0x9e37_79b1) % service.records;
         let started = Instant::now();
         let answers = client.ask(&[Question::Index(index)], &mut |_| (), &Cancel::new())?;

@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use serde_json::{Map, Value};
-use unspoken_pir::dense::{
+use unspoken_pir_scheme::dense::{
     DensePart, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, PartialResponse, answer, log2_failure,
     partial_answer,
 };
-use unspoken_pir::{Mode, PirParameters, PirSecret, PreparedKeys};
+use unspoken_pir_scheme::{Mode, PirParameters, PirSecret, PreparedKeys};
 use unspoken_ring::SecretRng;
 
 use super::Size;

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use unspoken_pir::{Database, DatabaseShape, PirParameters, TableView};
+use unspoken_pir_scheme::{Database, DatabaseShape, PirParameters, TableView};
 use unspoken_ring::TableShape;
 
 use crate::error::BenchError;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use unspoken_database::{Builder, Built, Database, Record, Writer};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 
 use super::Size;
 use crate::clock::{TimedOperation, alternate};

@@ -12,9 +12,9 @@ use unspoken_ckks::Preset;
 use unspoken_database::{Builder, Database, Record};
 use unspoken_digits::{DigitsClient, DigitsServer, Recognised};
 use unspoken_digits_model::{Image, PIXELS, Shape};
-use unspoken_pir::Mode;
+use unspoken_pir::{Answer, PirClient, PirOptions, PirServer, Question};
+use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{ApplicationError, ClientHalf, NoCounters, ServerHalf};
-use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 
 use self::native::Native;
 use crate::clock::{TimedOperation, alternate};
@@ -78,13 +78,12 @@ fn retrieve(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let directory = folder.path().join("database");
     let value = |index: u64| index.to_le_bytes().repeat(RECORD_BYTES / 8);
     let records = (0..RECORDS).map(|index| Ok::<_, Infallible>(Record { key: None, value: value(index) }));
-    Builder::new(unspoken_pir::Preset::N11).build(&directory, records, |_| (), &GO)?;
-    let server = RetrieveServer::new(Arc::new(Database::open(&directory)?))?;
+    Builder::new(unspoken_pir_scheme::Preset::N11).build(&directory, records, |_| (), &GO)?;
+    let server = PirServer::new(Arc::new(Database::open(&directory)?))?;
     for mode in [Mode::Packed, Mode::Compact] {
         let question = Question::Index(RECORDS / 3);
         let told = |answer: &Answer| json!({ "record": answer.record.as_ref().map(|record| record.to_vec()) });
-        let native =
-            Native::<_, RetrieveClient>::new(&server, RetrieveOptions::new(mode, NoCounters), &question, &told)?;
+        let native = Native::<_, PirClient>::new(&server, PirOptions::new(mode, NoCounters), &question, &told)?;
         let asked = json!({ "question": { "index": RECORDS / 3 }, "mode": mode.to_string() });
         measure(harness, &format!("{mode} retrieval from {RECORDS} records"), native, &asked)?;
     }

@@ -52,7 +52,7 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_values", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
     Declassified::function("decrypt_inout_detached", TAG),
-    Declassified::function("outputs<unspoken_sealed", PROOF),
+    Declassified::function("outputs<unspoken_symmetric_pir", PROOF),
     Declassified::with_callees("CollectorKey::from_bytes", VALID),
     Declassified::with_callees("results::read_coefficients", SUMS),
     Declassified::with_callees("record::unpadded", LENGTH),
@@ -61,7 +61,7 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::with_callees("network::digit", ANSWER),
     Declassified::with_callees("LayerClient::labelled", ANSWER),
     Declassified::with_callees("LayerClient::share", SHARED),
-    Declassified::with_callees("RetrieveClient::find_records", RECORD),
+    Declassified::with_callees("PirClient::find_records", RECORD),
 ];
 
 /// The reason why a report is not a finding, if there is one. Unless the callees of a function are declassified, only

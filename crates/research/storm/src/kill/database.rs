@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use unspoken_database::{Builder, Database, Record, Snapshot, Writer};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 
 use super::{End, kill_after};
 use crate::amount::Amount;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{
+use unspoken_pir_scheme::{
     DatabaseVersion, EncryptedEntry, Layout, Length, Planes, Preset, TableKind, Tables, Upload, UploadedDatabase,
 };
 

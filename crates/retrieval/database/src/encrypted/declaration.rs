@@ -1,7 +1,7 @@
 //! Declarations: what the owner of a database tells the owner of the service before entries are uploaded.
 
 use serde::{Deserialize, Serialize};
-use unspoken_pir::{EncryptedEntry, Layout, Preset, TableKind, Tables, WRITE_KEY_BYTES};
+use unspoken_pir_scheme::{EncryptedEntry, Layout, Preset, TableKind, Tables, WRITE_KEY_BYTES};
 
 use crate::error::DatabaseError;
 use crate::geometry::{HEADER_BYTES, fingerprint};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use unspoken_pir::Upload;
+use unspoken_pir_scheme::Upload;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{DatabaseError, io_error};

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use memmap2::Mmap;
-use unspoken_pir::encrypted::EncryptedView;
-use unspoken_pir::{
+use unspoken_pir_scheme::encrypted::EncryptedView;
+use unspoken_pir_scheme::{
     DatabaseVersion, EMPTY_VERSION, EncryptedEntry, PirParameters, Planes, Tables, Upload, UploadError, UploadState,
     UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
@@ -407,7 +407,7 @@ fn open_entries(dir: &Path, manifest: &EncryptedManifest, tables: &Tables) -> Re
 
 #[cfg(test)]
 mod tests {
-    use unspoken_pir::{Layout, Length, Preset, TableKind};
+    use unspoken_pir_scheme::{Layout, Length, Preset, TableKind};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::common::{GO_ON, build, builder, keyed, value};
 use unspoken_database::{Builder, Database, DatabaseError, Snapshot, Writer};
-use unspoken_pir::{
+use unspoken_pir_scheme::{
     DatabaseVersion, Layout, Mode, PirSecret, PlaneShape, Planes, PreparedKeys, TableKind, VersionedDatabase, answer,
     dense,
 };

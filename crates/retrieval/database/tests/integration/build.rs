@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Duplicates, Phase, Progress, Writer};
-use unspoken_pir::{DatabaseVersion, Layout, LayoutError, Length, Preset, Staleness, VersionedDatabase};
+use unspoken_pir_scheme::{DatabaseVersion, Layout, LayoutError, Length, Preset, Staleness, VersionedDatabase};
 
 #[test]
 fn records_with_keys_are_found_and_absent_ones_are_not() {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Writer};
-use unspoken_pir::{DatabaseVersion, LayoutError, Staleness, VersionedDatabase};
+use unspoken_pir_scheme::{DatabaseVersion, LayoutError, Staleness, VersionedDatabase};
 
 #[test]
 fn records_are_put_and_deleted_and_each_version_is_whole() {

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::common::{GO_ON, build, builder, keyed, value};
 use unspoken_database::{Builder, Database, DatabaseError, Declaration, EncryptedStore, Snapshot, Writer};
-use unspoken_pir::encrypted;
-use unspoken_pir::{
-    DatabaseVersion, EncryptedEntry, Mode, PirError, PirSecret, PlaneShape, Planes, PreparedKeys, TableKind, Tables,
+use unspoken_pir_scheme::encrypted;
+use unspoken_pir_scheme::{
+    DatabaseVersion, EncryptedEntry, Mode, PirSecret, PlaneShape, Planes, PreparedKeys, SchemeError, TableKind, Tables,
     Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase,
 };
 use unspoken_ring::SecretRng;
@@ -61,7 +61,7 @@ impl Owner {
     }
 
     /// The record of a key, from the store's current version.
-    fn ask(&mut self, store: &EncryptedStore, key: &str) -> Result<Option<Vec<u8>>, PirError> {
+    fn ask(&mut self, store: &EncryptedStore, key: &str) -> Result<Option<Vec<u8>>, SchemeError> {
         let (version, tables) = (store.snapshot(), self.tables());
         let (PlaneShape::Encrypted(shape), Planes::Encrypted(view)) = (tables.shape(), version.planes()) else {
             panic!("{tables:?}")
@@ -106,7 +106,7 @@ fn uploads_and_changes_are_read_also_after_a_restart() {
     EncryptedStore::create(&dir, &owner.declaration(), &GO_ON).unwrap();
     let store = EncryptedStore::open(&dir).unwrap();
     assert_eq!(store.snapshot().version(), 1);
-    assert!(matches!(owner.ask(&store, "key 3"), Err(PirError::Unreadable | PirError::Forged)));
+    assert!(matches!(owner.ask(&store, "key 3"), Err(SchemeError::Unreadable | SchemeError::Forged)));
     assert!(store.is_write_key(&WRITE_KEY) && !store.is_write_key(&[8; 32]));
     let all = owner.all();
     assert_eq!(upload(&store, 11, &all).version, 2);

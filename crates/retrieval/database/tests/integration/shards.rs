@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::common::{GO_ON, build, builder, plain};
 use unspoken_database::{Builder, Database, DatabaseError, SealingId, Shard, Snapshot, Split, Writer};
-use unspoken_pir::dense::{DenseResponse, partial_answer};
-use unspoken_pir::{DatabaseShard, DatabaseVersion, Mode, PirError, PirSecret, PlaneShape, TableKind};
+use unspoken_pir_scheme::dense::{DenseResponse, partial_answer};
+use unspoken_pir_scheme::{DatabaseShard, DatabaseVersion, Mode, PirSecret, PlaneShape, SchemeError, TableKind};
 use unspoken_ring::SecretRng;
 
 /// Records of 4,096 bytes, in two planes: rows enough for three blocks.
@@ -97,7 +97,7 @@ fn what_is_no_shard_is_refused() {
     let split = Split::new(database.snapshot(), 2, &GO_ON).unwrap();
     for number in [0, 3] {
         let refused = split.write(number, &out, |_| (), &GO_ON);
-        assert!(matches!(refused, Err(DatabaseError::Pir(PirError::Range { .. }))), "{refused:?}");
+        assert!(matches!(refused, Err(DatabaseError::Pir(SchemeError::Range { .. }))), "{refused:?}");
         assert!(!out.exists());
     }
     split.write(1, &out, |_| (), &GO_ON).unwrap();
@@ -118,7 +118,7 @@ fn what_is_no_shard_is_refused() {
     // Too many shards, and tables of the other kind.
     for shards in [0, 4] {
         let refused = Split::new(database.snapshot(), shards, &GO_ON);
-        assert!(matches!(refused, Err(DatabaseError::Pir(PirError::Range { .. }))), "{refused:?}");
+        assert!(matches!(refused, Err(DatabaseError::Pir(SchemeError::Range { .. }))), "{refused:?}");
     }
     let small = temporary.path().join("small");
     build(&builder(), &small, [plain(vec![1; 256])]).unwrap();

@@ -11,13 +11,11 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
-use unspoken_pir::{Mode, PreparedKeys};
+use unspoken_pir::{Answer, Description, EncodedQuestion, PirClient, PirError, PirOptions, PirServer, Question};
+use unspoken_pir_scheme::{Mode, PreparedKeys};
 use unspoken_protocol::{
     ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLimits, KeyLoader, KeySetId, Limits, Protocol, Request,
     ServerHalf,
-};
-use unspoken_retrieve::{
-    Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
 };
 use unspoken_server::{Applications, Server, ServerConfig};
 use zeroize::Zeroizing;
@@ -26,14 +24,14 @@ const APPLICATION: &str = "pir/test";
 
 /// A database that can be replaced while it is served, a log of the requests for it, and the steps of each answer.
 #[derive(Clone)]
-struct Watched(Arc<Mutex<(RetrieveServer<TestDatabase>, Vec<&'static str>)>>, Arc<AtomicU32>);
+struct Watched(Arc<Mutex<(PirServer<TestDatabase>, Vec<&'static str>)>>, Arc<AtomicU32>);
 
 impl Watched {
     fn new(cells: Cells) -> Self {
         Watched(Arc::new(Mutex::new((half(cells), Vec::new()))), Arc::default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, (RetrieveServer<TestDatabase>, Vec<&'static str>)> {
+    fn lock(&self) -> MutexGuard<'_, (PirServer<TestDatabase>, Vec<&'static str>)> {
         self.0.lock().unwrap()
     }
 
@@ -49,7 +47,7 @@ impl Watched {
 
 impl KeyLoader for Watched {
     type Keys = PreparedKeys;
-    type KeyError = RetrieveError;
+    type KeyError = PirError;
 
     fn key_set(&self) -> KeySetId {
         self.lock().0.key_set()
@@ -59,21 +57,21 @@ impl KeyLoader for Watched {
         self.lock().0.key_limits()
     }
 
-    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, PirError> {
         self.lock().0.loaded_key_bytes(front)
     }
 
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<PreparedKeys, RetrieveError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<PreparedKeys, PirError> {
         self.lock().0.load_keys(bundle)
     }
 
-    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), PirError> {
         self.lock().0.check_keys(keys)
     }
 }
 
 impl ServerHalf for Watched {
-    type Error = RetrieveError;
+    type Error = PirError;
 
     fn describe(&self) -> Vec<u8> {
         let mut own = self.lock();
@@ -89,7 +87,7 @@ impl ServerHalf for Watched {
         self.lock().0.prepared_bytes()
     }
 
-    fn answer(&self, request: &Request<'_, PreparedKeys>, call: &Call<'_>) -> Result<Vec<u8>, RetrieveError> {
+    fn answer(&self, request: &Request<'_, PreparedKeys>, call: &Call<'_>) -> Result<Vec<u8>, PirError> {
         let steps = self.1.load(Ordering::Relaxed);
         for done in 1..=steps {
             call.report(done, steps);
@@ -121,9 +119,9 @@ impl Service {
     }
 
     /// Connects a client with the state of this name; clients of one name are processes of one user.
-    fn connect(&self, name: &str) -> Result<ServiceClient<RetrieveClient>, ClientError> {
+    fn connect(&self, name: &str) -> Result<ServiceClient<PirClient>, ClientError> {
         let state = self.state(name);
-        let options = RetrieveOptions::new(Mode::Packed, state.clone());
+        let options = PirOptions::new(Mode::Packed, state.clone());
         let transport = Transport::new(TransportConfig::new(&self.url)).unwrap();
         ServiceClient::insecure_connect(transport, APPLICATION, options, &state, &mut |_| {}, &Cancel::new())
     }
@@ -134,12 +132,12 @@ impl Service {
 }
 
 /// A client half that counts the answers it reads.
-struct Counting(RetrieveClient, Arc<AtomicUsize>);
+struct Counting(PirClient, Arc<AtomicUsize>);
 
 impl KeyGenerator for Counting {
-    type KeyError = RetrieveError;
+    type KeyError = PirError;
 
-    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, PirError> {
         self.0.secret_bytes()
     }
 
@@ -156,23 +154,23 @@ impl KeyGenerator for Counting {
         out: &mut impl Write,
         progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
-    ) -> Result<(), RetrieveError> {
+    ) -> Result<(), PirError> {
         self.0.write_keys(out, progress, cancel)
     }
 }
 
 impl ClientHalf for Counting {
-    type Error = RetrieveError;
+    type Error = PirError;
     type Description = Description;
-    type Model = (RetrieveOptions, Arc<AtomicUsize>);
+    type Model = (PirOptions, Arc<AtomicUsize>);
     type Question = Question;
     type Encoded = EncodedQuestion;
     type Answer = Answer;
 
     const VERB: &'static str = "counting";
 
-    fn open(description: Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
-        Ok(Counting(RetrieveClient::open(description, model.0, stored)?, model.1))
+    fn open(description: Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, PirError> {
+        Ok(Counting(PirClient::open(description, model.0, stored)?, model.1))
     }
 
     fn description(&self) -> &Description {
@@ -192,33 +190,33 @@ impl ClientHalf for Counting {
         512 << 20
     }
 
-    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, PirError> {
         self.0.encode(questions)
     }
 
-    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, PirError> {
         self.0.query(questions)
     }
 
-    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, PirError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.read(answer, questions)
     }
 }
 
 /// A client half of another kind of application, whose description nothing can be read from.
-struct Other(RetrieveClient);
+struct Other(PirClient);
 
 /// Its description.
 #[derive(Clone)]
 struct OtherDescription;
 
 impl ApplicationDescription for OtherDescription {
-    type Error = RetrieveError;
+    type Error = PirError;
 
     const PROTOCOL: Protocol = Protocol { kind: "other", version: 1 };
 
-    fn read(_: &[u8], _: bool) -> Result<Self, RetrieveError> {
+    fn read(_: &[u8], _: bool) -> Result<Self, PirError> {
         Ok(OtherDescription)
     }
 
@@ -228,9 +226,9 @@ impl ApplicationDescription for OtherDescription {
 }
 
 impl KeyGenerator for Other {
-    type KeyError = RetrieveError;
+    type KeyError = PirError;
 
-    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, PirError> {
         self.0.secret_bytes()
     }
 
@@ -247,13 +245,13 @@ impl KeyGenerator for Other {
         out: &mut impl Write,
         progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
-    ) -> Result<(), RetrieveError> {
+    ) -> Result<(), PirError> {
         self.0.write_keys(out, progress, cancel)
     }
 }
 
 impl ClientHalf for Other {
-    type Error = RetrieveError;
+    type Error = PirError;
     type Description = OtherDescription;
     type Model = ();
     type Question = Question;
@@ -262,7 +260,7 @@ impl ClientHalf for Other {
 
     const VERB: &'static str = "asking";
 
-    fn open(_: OtherDescription, (): (), _: Option<&[u8]>) -> Result<Self, RetrieveError> {
+    fn open(_: OtherDescription, (): (), _: Option<&[u8]>) -> Result<Self, PirError> {
         unreachable!("a description of another kind is refused before a client is opened")
     }
 
@@ -282,20 +280,20 @@ impl ClientHalf for Other {
         self.0.answer_bytes(questions)
     }
 
-    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, PirError> {
         self.0.encode(questions)
     }
 
-    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, PirError> {
         self.0.query(questions)
     }
 
-    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, PirError> {
         self.0.read(answer, questions)
     }
 }
 
-fn ask(client: &mut ServiceClient<RetrieveClient>, indices: &[u64]) -> Result<Vec<Answer>, ClientError> {
+fn ask(client: &mut ServiceClient<PirClient>, indices: &[u64]) -> Result<Vec<Answer>, ClientError> {
     let questions: Vec<Question> = indices.iter().map(|&index| Question::Index(index)).collect();
     client.ask(&questions, &mut |_| {}, &Cancel::new())
 }
@@ -315,7 +313,7 @@ fn a_damaged_record_changes_no_request_whether_it_was_asked_for_or_not() {
     assert_eq!(requests, ["query"; 3]);
     let (damaged, requests_for_damaged) = observe(0..40);
     let error = damaged.unwrap_err();
-    assert!(matches!(error.application(), Some(RetrieveError::Layout(_))), "{error}");
+    assert!(matches!(error.application(), Some(PirError::Layout(_))), "{error}");
     assert_eq!(requests_for_damaged, requests);
 }
 
@@ -324,7 +322,7 @@ fn all_answers_are_read_although_the_first_is_damaged() {
     let watched = Watched::new(Cells::new(100, &[7]));
     let service = Service::start(&watched);
     let (state, reads) = (service.state("one"), Arc::new(AtomicUsize::new(0)));
-    let model = (RetrieveOptions::new(Mode::Packed, state.clone()), Arc::clone(&reads));
+    let model = (PirOptions::new(Mode::Packed, state.clone()), Arc::clone(&reads));
     let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
     let client = ServiceClient::insecure_connect(transport, APPLICATION, model, &state, &mut |_| {}, &Cancel::new());
     let mut client: ServiceClient<Counting> = client.unwrap();
@@ -351,7 +349,7 @@ fn an_index_out_of_range_changes_no_request() {
     assert_eq!(inside[0].record.as_deref(), Some(&record(99)));
     let requests = watched.seen();
     let error = ask(&mut client, &[5, 100_000]).unwrap_err();
-    assert!(matches!(error.application(), Some(RetrieveError::NoSuchIndex { position: 1, records: 100 })), "{error}");
+    assert!(matches!(error.application(), Some(PirError::NoSuchIndex { position: 1, records: 100 })), "{error}");
     assert_eq!(watched.seen(), requests);
 }
 
@@ -397,11 +395,11 @@ fn the_cost_of_questions_is_known_before_they_are_asked() {
     let service = Service::start(&Watched::new(Cells::new(100, &[])));
     let state = service.state("one");
     for mode in [Mode::Packed, Mode::Session] {
-        let options = RetrieveOptions::new(mode, state.clone());
+        let options = PirOptions::new(mode, state.clone());
         let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
         let connected =
             ServiceClient::insecure_connect(transport, APPLICATION, options, &state, &mut |_| {}, &Cancel::new());
-        let mut client: ServiceClient<RetrieveClient> = connected.unwrap();
+        let mut client: ServiceClient<PirClient> = connected.unwrap();
         // Full requests, and the rest.
         let indices: Vec<u64> = (0..35).collect();
         let cost = client.cost(indices.len());
@@ -425,7 +423,7 @@ fn the_steps_of_each_answer_are_reported() {
         // Two queries, each with its steps before its answers.
         let mut expected = vec![reported[0]];
         for done in [0, 16, 20] {
-            let verb = RetrieveClient::VERB;
+            let verb = PirClient::VERB;
             expected.push(Progress::Asking { verb, done, total: 20 });
             let of_next = answering.iter().filter(|_| done < 20);
             expected.extend(of_next.map(|&(done, total)| Progress::Answering { done, total }));
@@ -493,11 +491,11 @@ fn no_bundle_of_keys_stays_behind() {
     stale.unwrap().set_modified(long_ago).unwrap();
     // Cancelled while keys are being made.
     let state = service.state("one");
-    let (options, cancel) = (RetrieveOptions::new(Mode::Packed, state.clone()), Cancel::new());
+    let (options, cancel) = (PirOptions::new(Mode::Packed, state.clone()), Cancel::new());
     let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
     let mut stop = |_| cancel.cancel();
     let stopped =
-        ServiceClient::<RetrieveClient>::insecure_connect(transport, APPLICATION, options, &state, &mut stop, &cancel);
+        ServiceClient::<PirClient>::insecure_connect(transport, APPLICATION, options, &state, &mut stop, &cancel);
     assert!(stopped.err().unwrap().is_cancelled());
     assert_eq!(bundles(), 0);
     service.connect("one").unwrap();

@@ -8,7 +8,6 @@ use crate::common::{Cells, half, record};
 use ndarray::{Array2, Array3};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use unspoken_arrays::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
@@ -17,11 +16,12 @@ use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
+use unspoken_encrypted_matrix::{Graph, Operation};
 use unspoken_fasttext::{Model, TrainOptions, fit};
-use unspoken_matrix::{Graph, Operation};
-use unspoken_pir::Mode;
+use unspoken_matrix::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
+use unspoken_pir::{PirClient, PirOptions, Question};
+use unspoken_pir_scheme::Mode;
 use unspoken_protocol::ClientHalf;
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_server::{Applications, CapacityError, ServeError, Server, ServerConfig};
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -148,8 +148,8 @@ impl<'a> User<'a> {
         self.connect("embed/words", Arc::new(self.models.table.codes().clone())).unwrap()
     }
 
-    fn retriever(&self, database: &str, mode: Mode) -> ServiceClient<RetrieveClient> {
-        self.connect(database, RetrieveOptions::new(mode, self.state(database))).unwrap()
+    fn retriever(&self, database: &str, mode: Mode) -> ServiceClient<PirClient> {
+        self.connect(database, PirOptions::new(mode, self.state(database))).unwrap()
     }
 
     /// Asks for a record; returns the bytes of keys that were uploaded for it.

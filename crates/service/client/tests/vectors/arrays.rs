@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array2, Array3, ArrayView2, Axis};
 use serde_json::{Map, Value, json};
-use unspoken_arrays::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
-use unspoken_matrix::{Graph, Operation};
+use unspoken_encrypted_matrix::{Graph, Operation};
+use unspoken_matrix::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_protocol::ClientHalf;
 
 use crate::case::{Bytes, Case, Clear, Known, Plan, check, directory_of};

@@ -52,7 +52,7 @@ impl Known for Classify {
                 .into(),
         };
         vec![
-            plan("small query", "insecure_n11_depth9_scale50", "direct", true),
+            plan("short query", "insecure_n11_depth9_scale50", "direct", true),
             plan("full query", "insecure_n11_depth9_scale50", "direct", false),
             plan("short compact query", "insecure_n11_query_depth11_scale40", "compact", true),
         ]
@@ -61,8 +61,8 @@ impl Known for Classify {
     fn server(case: &Case) -> ClassifyServer {
         let parameters = Preset::find(case.server["preset"].as_str().unwrap()).unwrap().build().unwrap();
         let query = if case.server["query"] == "compact" { QueryForm::Compact } else { QueryForm::Direct };
-        let small_queries = case.server["small"] == true;
-        let options = ClassifyOptions { query, small_queries, ..ClassifyOptions::default() };
+        let short_queries = case.server["small"] == true;
+        let options = ClassifyOptions { query, short_queries, ..ClassifyOptions::default() };
         ClassifyServer::new(loaded(case).tables(), &parameters, &options).unwrap()
     }
 

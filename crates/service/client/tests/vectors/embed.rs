@@ -35,7 +35,7 @@ impl Known for Embed {
         let directory = tempfile::tempdir().unwrap();
         table().save(directory.path()).unwrap();
         vec![Plan {
-            name: "small query",
+            name: "short query",
             server: json!({ "preset": "insecure_n11_depth9_scale50" }),
             options: Map::new(),
             model: files_of(directory.path()),

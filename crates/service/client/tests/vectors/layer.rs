@@ -31,7 +31,7 @@ impl Known for Layer {
         let head = LinearHead::new(classes, 32, 5, weights, vec![0.5, -1.25, 0.0]).unwrap();
         head.save(directory.path().join(HEAD)).unwrap();
         vec![Plan {
-            name: "small query",
+            name: "short query",
             server: json!({ "preset": "insecure_n11_depth9_scale50" }),
             options: Map::new(),
             model: files_of(directory.path()),

@@ -1,4 +1,4 @@
-//! `vectors/llama.json`.
+//! `vectors/chat.json`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2, s};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use unspoken_chat::{Answer, LlamaClient, LlamaServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
+use unspoken_chat::{Answer, ChatClient, ChatServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, DesignOptions, Margins, Preparation, Sample, calibrate};
 use unspoken_llama_model::{ClientModel, Config, LayerWeights, Model, TamedModel, Tokenizer, Weights, rotate};
@@ -159,8 +159,8 @@ impl Known for Llama {
     const NAME: &'static str = "llama";
     const ABOUT: &'static str =
         "Continuation of a private text: a model of language that was not trained, and a session with one pass.";
-    type Client = LlamaClient;
-    type Server = LlamaServer;
+    type Client = ChatClient;
+    type Server = ChatServer;
     type Asked = Question;
 
     /// Logits have 24 bits.
@@ -182,7 +182,7 @@ impl Known for Llama {
         }]
     }
 
-    fn server(case: &Case) -> LlamaServer {
+    fn server(case: &Case) -> ChatServer {
         let parameters = Preset::find(case.server["preset"].as_str().unwrap()).unwrap().build().unwrap();
         let [record, ranges] = Preparation::FILES.map(|name| &case.model[name].0);
         let preparation = Preparation::from_bytes(record, ranges).unwrap();
@@ -192,7 +192,7 @@ impl Known for Llama {
         let input = if case.server["input"] == "tokens" { PassInput::Tokens } else { PassInput::Embeddings };
         let options =
             ServerOptions { chunk: count("chunk"), chunks: count("chunks"), input, ..ServerOptions::default() };
-        LlamaServer::new(ServedModel::new(&preparation, tamed).unwrap(), &parameters, &options).unwrap()
+        ChatServer::new(ServedModel::new(&preparation, tamed).unwrap(), &parameters, &options).unwrap()
     }
 
     /// The client reads its half of the files alone.
@@ -224,7 +224,7 @@ impl Known for Llama {
         Some([Question::Begin { session, public: pass.public }, Question::End { session }])
     }
 
-    fn clear(case: &Case, _client: &LlamaClient) -> Option<Clear> {
+    fn clear(case: &Case, _client: &ChatClient) -> Option<Clear> {
         let tamed = TamedModel::load(directory_of(case).path()).unwrap();
         let model = tamed.model();
         let answer = |question: &Value| {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map, Value, json};
-use unspoken_pir::layout::Bucket;
-use unspoken_pir::{
+use unspoken_pir::{Answer, PirClient, PirOptions, PirServer, Question};
+use unspoken_pir_scheme::layout::Bucket;
+use unspoken_pir_scheme::{
     Database, DatabaseVersion, Layout, Length, Mode, PirParameters, Planes, Preset, TableKind, Tables,
     VersionedDatabase,
 };
 use unspoken_protocol::DurableCounters;
-use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 
 use crate::case::{Bytes, Case, Known, Plan, Refused, check};
 
@@ -135,8 +135,8 @@ fn by_key(layout: &Value, records: &Value) -> Records {
 impl Known for Retrieve {
     const NAME: &'static str = "retrieve";
     const ABOUT: &'static str = "Private retrieval: databases by index and by key, queries of each kind, and answers.";
-    type Client = RetrieveClient;
-    type Server = RetrieveServer<OneVersion>;
+    type Client = PirClient;
+    type Server = PirServer<OneVersion>;
     type Asked = Question;
 
     /// Records have no sum of their own.
@@ -189,14 +189,14 @@ impl Known for Retrieve {
             (None, Some(layout)) => by_key(layout, records),
             _ => panic!("{}: needed a layout", case.name),
         };
-        RetrieveServer::new(OneVersion(Arc::new(records))).unwrap()
+        PirServer::new(OneVersion(Arc::new(records))).unwrap()
     }
 
-    fn model(case: &Case) -> RetrieveOptions {
+    fn model(case: &Case) -> PirOptions {
         let mode: Mode = case.options["mode"].as_str().unwrap().parse().unwrap();
         // No number may be used twice.
         let next = if case.query.0.is_empty() { 0 } else { NEXT };
-        RetrieveOptions::new(mode, Numbers(AtomicU32::new(next)))
+        PirOptions::new(mode, Numbers(AtomicU32::new(next)))
     }
 
     fn question(question: &Value) -> Question {

@@ -6,11 +6,11 @@ use chacha20poly1305::{KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use rand_core_of_voprf::{CryptoRng, RngCore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use unspoken_oprf::{Allowance, Description, OprfClient, OprfServer, Question};
 use unspoken_protocol::{
     ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLoader, Request, ServerHalf, append_checksum, checked,
 };
-use unspoken_sealed::{Name, RecordKey, SealedError, ServiceKey};
-use unspoken_unseal::{Allowance, Description, Question, UnsealClient, UnsealServer};
+use unspoken_symmetric_pir::{Name, RecordKey, ServiceKey, SymmetricPirError};
 use voprf::{EvaluationElement, Group, Proof, Ristretto255, VoprfClient};
 
 use crate::case::{Bytes, CLIENT, GO, Refused, is_to_be_written, other_kind, read, write};
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
             label: derived("unspoken 2026 label of a sealed record", output),
             key: derived("unspoken 2026 encryption key of a sealed record", output),
         };
-        Ok(outputs.map_err(|_| SealedError::Proof.to_string())?.map(|output| key(&output.unwrap())).collect())
+        Ok(outputs.map_err(|_| SymmetricPirError::Proof.to_string())?.map(|output| key(&output.unwrap())).collect())
     }
 
     /// Opens the record of a question.
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         let mut plain = cipher.to_vec();
         XChaCha20Poly1305::new(key.0.as_slice().try_into().unwrap())
             .decrypt_inout_detached(&XNonce::from(*nonce), &context, plain.as_mut_slice().into(), &Tag::from(*tag))
-            .map_err(|_| SealedError::Unopened.to_string())?;
+            .map_err(|_| SymmetricPirError::Unopened.to_string())?;
         assert_eq!(plain.len(), 4 + sealing.record_bytes() as usize);
         let (length, content) = plain.split_first_chunk().unwrap();
         let (record, zeros) = content.split_at(u32::from_le_bytes(*length) as usize);
@@ -178,15 +178,15 @@ fn keys(case: &Case, owner: &ServiceKey) -> Vec<RecordKey> {
     case.questions.iter().map(|question| key(question).unwrap()).collect()
 }
 
-fn service(server: &Server, private: &[u8]) -> UnsealServer {
+fn service(server: &Server, private: &[u8]) -> OprfServer {
     let allowance = Allowance::new(server.evaluations, server.window_seconds).unwrap();
-    UnsealServer::new(owner(private).unwrap(), allowance)
+    OprfServer::new(owner(private).unwrap(), allowance)
 }
 
-fn client(case: &Case, secret: Option<&[u8]>) -> Result<UnsealClient, String> {
+fn client(case: &Case, secret: Option<&[u8]>) -> Result<OprfClient, String> {
     let public_key = owner(&case.private.0).unwrap().sealing().public_key();
     let description = described(&case.description.0).unwrap();
-    UnsealClient::open(description, Some(public_key), secret).map_err(|error| error.to_string())
+    OprfClient::open(description, Some(public_key), secret).map_err(|error| error.to_string())
 }
 
 fn with_checksum(mut bytes: Vec<u8>) -> Option<Bytes> {

@@ -10,9 +10,9 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_database::{Builder, Database, Record, Writer};
-use unspoken_pir::{KEY_FORMAT, PreparedKeys, Preset};
+use unspoken_pir::PirServer;
+use unspoken_pir_scheme::{KEY_FORMAT, PreparedKeys, Preset};
 use unspoken_protocol::{Call, ClientId, KeyLoader, Request, ServerHalf};
-use unspoken_retrieve::RetrieveServer;
 use unspoken_wire::v1::KeyDeclaration;
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) -> String {
 
 struct Service {
     home: tempfile::TempDir,
-    server: RetrieveServer<Database>,
+    server: PirServer<Database>,
 }
 
 impl Service {
@@ -80,7 +80,7 @@ impl Service {
         let builder = Builder { capacity, ..Builder::new(Preset::N11) };
         builder.build(&directory, records, |_| (), &AtomicBool::new(false)).unwrap();
         change(&directory);
-        let server = RetrieveServer::new(Database::open(&directory).unwrap()).unwrap();
+        let server = PirServer::new(Database::open(&directory).unwrap()).unwrap();
         Service { home, server }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_exact::Scheme;
-use unspoken_pir::{DatabaseShape, MAX_INDEX_BITS, Mode, PirParameters};
+use unspoken_pir_scheme::{DatabaseShape, MAX_INDEX_BITS, Mode, PirParameters};
 use unspoken_rlwe::{INSECURE_PREFIX, Parameters, SecuredObject};
 
 /// List the parameter sets and their security
@@ -60,7 +60,7 @@ const USUAL_INDEX_BITS: u32 = 20;
 
 /// Prints the parameter sets of private retrieval: every object, and the failure probability of a query.
 fn print_retrieval(arguments: &Arguments) -> anyhow::Result<()> {
-    for preset in unspoken_pir::Preset::ALL {
+    for preset in unspoken_pir_scheme::Preset::ALL {
         let parameters = preset.build()?;
         if !arguments.all && parameters.ring().name().starts_with(INSECURE_PREFIX) {
             continue;
@@ -74,7 +74,7 @@ fn print_retrieval_json(parameters: &PirParameters) -> anyhow::Result<()> {
     // The mode with the highest failure probability, for the largest table it supports.
     let failures = Mode::ALL.into_iter().map(|mode| Ok(largest(parameters, mode)?.1));
     let log2_failure = failures.collect::<anyhow::Result<Vec<f64>>>()?.into_iter().fold(f64::NEG_INFINITY, f64::max);
-    let object = |o: &unspoken_pir::SecuredObject| {
+    let object = |o: &unspoken_pir_scheme::SecuredObject| {
         json!({
             "what": o.what, "n": o.dimension, "log2_q": round(o.log2_modulus), "secret": o.secret,
             "sigma": o.sigma, "security_bits": round(o.security_bits),

@@ -72,7 +72,7 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     assert_eq!((&object["tokens"], &object["end"]), (&serde_json::json!([]), &Value::Null));
 
     let serve = |more: &[&str]| complaint(&unspoken(&[&["serve", "--listen", "127.0.0.1:0"], more].concat()));
-    let offer = |options: &str| format!("llama:llama/a={out},{options}");
+    let offer = |options: &str| format!("chat:chat/a={out},{options}");
     for (options, part) in [
         ("preset=insecure_n11_boot_depth14_scale40", "is for tests"),
         ("preset=n15_depth8_scale50", "n15_depth8_scale50"),
@@ -90,9 +90,9 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     // Halves of two preparations.
     std::fs::copy(other.join("tamed.safetensors"), Path::new(out).join("tamed.safetensors")).unwrap();
     std::fs::remove_file(Path::new(out).join("ranges.safetensors")).unwrap();
-    let said = serve(&["--llama", out, "--name", "llama/b"]);
+    let said = serve(&["--chat", out, "--name", "chat/b"]);
     assert!(said.contains("ranges.safetensors"), "{said}");
-    let said = serve(&["--llama", client]);
+    let said = serve(&["--chat", client]);
     assert!(said.contains("preparation.json"), "{said}");
 }
 

@@ -93,8 +93,7 @@ fn bootstraps_are_planned_from_the_bits_they_need() {
 #[test]
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
-    for command in
-        ["train", "serve", "classify", "get", "pir", "embed", "digits", "matrix", "keys", "params", "plan", "demo"]
+    for command in ["train", "serve", "classify", "pir", "embed", "digits", "matrix", "keys", "params", "plan", "demo"]
     {
         assert!(help.contains(command), "{command}");
     }

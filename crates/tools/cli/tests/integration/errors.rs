@@ -18,7 +18,7 @@ fn a_service_that_is_not_there_is_reported_with_the_reason() {
          (--timeout SECONDS)\n"
     );
     // The list of applications, and the list of keys.
-    for command in [&["get", "K1"][..], &["keys", "list"]] {
+    for command in [&["pir", "get", "K1"][..], &["keys", "list"]] {
         let start = Instant::now();
         let said = complaint(&unspoken(&[command, &["--url", &address, "--timeout", "1"]].concat()));
         assert!(said.starts_with(&refused) && said.contains("error: gave up after"), "{said}");
@@ -27,9 +27,9 @@ fn a_service_that_is_not_there_is_reported_with_the_reason() {
     }
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let said = complaint(&unspoken(&["get", "K1", "--url", &url, "--timeout", "0.3"]));
+    let said = complaint(&unspoken(&["pir", "get", "K1", "--url", &url, "--timeout", "0.3"]));
     assert!(said.contains("no answer within 0.3 s; allow more with --timeout SECONDS"), "{said}");
-    let said = complaint(&unspoken(&["get", "K1", "--url", &url, "--timeout", "0"]));
+    let said = complaint(&unspoken(&["pir", "get", "K1", "--url", &url, "--timeout", "0"]));
     assert!(said.contains("timeout: found 0; needed seconds, more than 0"), "{said}");
 }
 
@@ -43,7 +43,7 @@ fn local_mistakes_are_named_before_the_service_is_waited_for() {
         (&["embed", "classify", "--model", "/no/such/model", "a text"], "/no/such/model"),
         (&[&sums[..], &["--csv", "/no/such/file"]].concat(), "cannot read /no/such/file"),
         (&[&sums[..], &["a=1", "a=2"]].concat(), "a is given twice"),
-        (&["get", "K1", "--ca", "/dev/null"], "certificate authorities (--ca, ca_file=): found an empty file"),
+        (&["pir", "get", "K1", "--ca", "/dev/null"], "certificate authorities (--ca, ca_file=): found an empty file"),
     ] {
         let start = Instant::now();
         let said = complaint(&unspoken(&[command, &["--url", &url]].concat()));
@@ -62,7 +62,7 @@ fn mistakes_in_an_address_are_named_at_once() {
     ] {
         let allowed = if url == nowhere { &["--insecure-http"][..] } else { &[] };
         let start = Instant::now();
-        let said = complaint(&unspoken(&[&["get", "K1", "--url", url], allowed].concat()));
+        let said = complaint(&unspoken(&[&["pir", "get", "K1", "--url", url], allowed].concat()));
         assert!(said.contains(part) && !said.contains("waiting"), "{said}");
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
@@ -108,7 +108,7 @@ fn a_closed_pipe_ends_a_command_quietly() {
     // Commands that ask a service, and the service itself.
     let served = crate::support::Service::start(&["--database", &database, "--data-dir", &path("keys")], Stdio::null());
     let state = path("state");
-    let (said, signalled) = with_closed_output(&["get", "A", "--url", &served.url, "--state-dir", &state]);
+    let (said, signalled) = with_closed_output(&["pir", "get", "A", "--url", &served.url, "--state-dir", &state]);
     assert!(signalled && !said.contains("error") && !said.contains("panicked"), "{said}");
     let (said, signalled) = with_closed_output(&["keys", "list", "--url", &served.url, "--state-dir", &state]);
     assert!(said.is_empty() && signalled, "{said}");

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{Service, complaint, text, unspoken};
 use unspoken_database::{Builder, Record};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -26,7 +26,7 @@ fn two_databases_share_a_bundle_which_is_listed_and_deleted() {
 
     let get = |application: &str| {
         let state = path("state");
-        let target = ["get", "--url", &service.url, "--app", application, "--state-dir", &state];
+        let target = ["pir", "get", "--url", &service.url, "--app", application, "--state-dir", &state];
         let output = unspoken(&[&target[..], &["--index", "7", "--json", "--usage"]].concat());
         assert!(text(&output).contains("record_hex"));
         String::from_utf8(output.stderr).unwrap().contains("at the service already")

@@ -5,11 +5,11 @@ use std::process::Stdio;
 
 use crate::support::{Service, complaint, text, unspoken};
 use tempfile::TempDir;
-use unspoken_arrays::{Axes, Options, Program, ProgramSource};
 use unspoken_database::{Builder, Record};
 use unspoken_digits_model::{Image, LabelledImages, TrainOptions, fit};
-use unspoken_matrix::{Graph, Operation};
-use unspoken_pir::Preset;
+use unspoken_encrypted_matrix::{Graph, Operation};
+use unspoken_matrix::{Axes, Options, Program, ProgramSource};
+use unspoken_pir_scheme::Preset;
 
 /// Kind in the description, what it is, and the command that asks it.
 const KINDS: [(&str, &str, &str); 6] = [
@@ -17,7 +17,7 @@ const KINDS: [(&str, &str, &str); 6] = [
     ("embed", "private embedding lookup", "unspoken embed ask"),
     ("layer", "private classification by a layer over embeddings", "unspoken embed classify"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
-    ("retrieve", "private retrieval", "unspoken get"),
+    ("retrieve", "private retrieval", "unspoken pir get"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
 ];
 
@@ -107,7 +107,7 @@ impl Files {
             "embed" => &["embed", "ask", "--model", &table, "t3 t39"],
             "layer" => &["embed", "classify", "--model", &table, "--usage", "t3 t39"],
             "digits" => &["digits", "ask", "--images", &image],
-            "retrieve" => &["get", "K7", "--usage"],
+            "retrieve" => &["pir", "get", "K7", "--usage"],
             _ => &["matrix", "ask", "--input", &input, "--out", &self.path("out.npy")],
         };
         arguments.iter().map(|&argument| argument.to_owned()).collect()

@@ -7,8 +7,8 @@ use std::process::Stdio;
 use crate::support::{Service, complaint, text, unspoken};
 use ndarray::{Array2, ArrayD, array};
 use npyz::{NpyFile, WriterBuilder};
-use unspoken_arrays::{Axes, Options, Program, ProgramSource};
-use unspoken_matrix::{Graph, Operation};
+use unspoken_encrypted_matrix::{Graph, Operation};
+use unspoken_matrix::{Axes, Options, Program, ProgramSource};
 
 fn write(path: &Path, array: &ArrayD<f64>) -> String {
     let shape: Vec<u64> = array.shape().iter().map(|&extent| extent as u64).collect();

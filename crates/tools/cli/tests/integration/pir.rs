@@ -215,8 +215,9 @@ fn records_that_are_too_long_are_named() {
     let said = complaint(&["pir", "build", "--from", &long, "--key", "code", &files.path("database")]);
     assert!(said.contains("record 1 with the key 'B' has 1048576 bytes, needed at most 10485"), "{said}");
     let key = files.path("secret.key");
-    text(&["pir", "seal-key", "--record-bytes", "60", &key]);
-    let said = complaint(&["pir", "build", "--from", &long, "--key", "code", "--seal", &key, &files.path("sealed")]);
+    text(&["pir", "oprf-key", "--record-bytes", "60", &key]);
+    let said =
+        complaint(&["pir", "build", "--from", &long, "--key", "code", "--oprf-key", &key, &files.path("sealed")]);
     assert!(said.contains("record 1 of ") && said.contains("long.csv, key 'B'"), "{said}");
     assert!(said.contains("a record of 1048576 bytes does not fit: all records are padded to 60 bytes"), "{said}");
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Service, complaint, unspoken};
 use unspoken_database::{Builder, Record};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 
 static GO: AtomicBool = AtomicBool::new(false);
 

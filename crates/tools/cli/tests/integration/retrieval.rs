@@ -1,4 +1,4 @@
-//! Tests of `unspoken serve --database` and `unspoken get` at secure parameters.
+//! Tests of `unspoken serve --database` and `unspoken pir get` at secure parameters.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -13,8 +13,8 @@ use serde_json::Value;
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
 use unspoken_client::{ServiceClient, StateDir};
 use unspoken_database::{Builder, Record, Writer};
-use unspoken_pir::{KEY_FORMAT, Mode, PirSecret, Preset, TableKind};
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
+use unspoken_pir::{PirClient, PirOptions, Question};
+use unspoken_pir_scheme::{KEY_FORMAT, Mode, PirSecret, Preset, TableKind};
 use unspoken_ring::SecretRng;
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -69,7 +69,7 @@ impl Scene {
 
     fn get(&self, service: &Service, application: &str, what: &[&str]) -> Output {
         let state = self.text("state");
-        let target = ["get", "--url", &service.url, "--app", application, "--state-dir", &state];
+        let target = ["pir", "get", "--url", &service.url, "--app", application, "--state-dir", &state];
         unspoken(&[&target[..], what].concat())
     }
 }
@@ -100,7 +100,7 @@ fn records_are_found_in_dense_tables_by_many_clients() {
             let (scene, service) = (&scene, &service);
             move || {
                 let state = scene.text(&format!("state {number}"));
-                let target = ["get", "--url", &service.url, "--app", "icd/codes", "--state-dir", &state];
+                let target = ["pir", "get", "--url", &service.url, "--app", "icd/codes", "--state-dir", &state];
                 for i in [number, number + 10] {
                     assert_eq!(text(&unspoken(&[&target[..], &[&code(i)]].concat())), format!("{}\n", meaning(i)));
                 }
@@ -211,14 +211,14 @@ fn changes_are_served_while_the_service_runs_and_keys_outlive_it() {
 }
 
 /// A client in this process that stays connected.
-fn client(scene: &Scene, service: &Service, application: &str, mode: Mode) -> ServiceClient<RetrieveClient> {
+fn client(scene: &Scene, service: &Service, application: &str, mode: Mode) -> ServiceClient<PirClient> {
     let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
     let state = StateDir::open(&scene.path("state"), &service.url, application).unwrap();
-    let options = RetrieveOptions::new(mode, state.clone());
+    let options = PirOptions::new(mode, state.clone());
     ServiceClient::connect(transport, application, options, &state, &mut |_| {}, &Cancel::new()).unwrap()
 }
 
-fn get(client: &mut ServiceClient<RetrieveClient>, key: &str) -> Option<Vec<u8>> {
+fn get(client: &mut ServiceClient<PirClient>, key: &str) -> Option<Vec<u8>> {
     let answers = client.ask(&[Question::Key(key.into())], &mut |_| {}, &Cancel::new()).unwrap();
     answers[0].record.as_ref().map(|record| record.to_vec())
 }
@@ -301,7 +301,7 @@ fn a_running_service_takes_up_a_replaced_database() {
             std::thread::sleep(Duration::from_millis(100));
         }
     };
-    let index = |client: &mut ServiceClient<RetrieveClient>, index: u64| {
+    let index = |client: &mut ServiceClient<PirClient>, index: u64| {
         let answers = client.ask(&[Question::Index(index)], &mut |_| {}, &Cancel::new()).unwrap();
         answers[0].record.as_ref().map(|record| record.to_vec())
     };
@@ -384,7 +384,7 @@ fn all_kinds_of_queries_find_the_records() {
     }
     let nothing = complaint(&scene.get(&service, "icd/codes", &[]));
     assert!(nothing.contains("give keys"), "{nothing}");
-    let unknown = unspoken(&["get", "--url", &service.url, "--query", "fast", "C1"]);
+    let unknown = unspoken(&["pir", "get", "--url", &service.url, "--query", "fast", "C1"]);
     let unknown = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(unknown.contains("compact, session, bits or packed"), "{unknown}");
 }
@@ -521,7 +521,7 @@ fn records_that_the_service_cannot_read_are_uploaded_changed_and_read() {
     assert_eq!((&line["record"], &line["version"]), (&"changed".into(), &3.into()));
 
     // Others can neither read nor write.
-    let target = ["get", "--url", &service.url, "--app", "pir/codes", "--state-dir", &scene.text("stranger")];
+    let target = ["pir", "get", "--url", &service.url, "--app", "pir/codes", "--state-dir", &scene.text("stranger")];
     let unreadable = complaint(&unspoken(&[&target[..], &["C042"]].concat()));
     assert!(unreadable.contains("unreadable"), "{unreadable}");
     let refused = complaint(&encrypted.upload(&url, "stranger", &[]));

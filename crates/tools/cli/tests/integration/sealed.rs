@@ -16,8 +16,8 @@ impl Scene {
         let lines: String = (0..200).map(|i| format!("C{i:03},meaning {i}\n")).collect();
         std::fs::write(scene.path("codes.csv"), format!("code,title\n{lines}")).unwrap();
         let (key, csv) = (scene.text("codes.key"), scene.text("codes.csv"));
-        text(&unspoken(&["pir", "seal-key", "--record-bytes", "60", &key]));
-        let build = ["pir", "build", "--from", &csv, "--value", "title", "--seal", &key];
+        text(&unspoken(&["pir", "oprf-key", "--record-bytes", "60", &key]));
+        let build = ["pir", "build", "--from", &csv, "--value", "title", "--oprf-key", &key];
         text(&unspoken(&[&build[..], &["--key", "code", &scene.text("codes")]].concat()));
         text(&unspoken(&[&build[..], &[&scene.text("numbers")]].concat()));
         scene
@@ -43,8 +43,8 @@ impl Scene {
     /// What a client retrieves and opens.
     fn get(&self, service: &Service, application: &str, what: &[&str]) -> Output {
         let state = self.text("state");
-        let target = ["get", "--url", &service.url, "--app", application, "--state-dir", &state];
-        unspoken(&[&target[..], &["--unseal", "unseal/codes"], what].concat())
+        let target = ["pir", "get", "--url", &service.url, "--app", application, "--state-dir", &state];
+        unspoken(&[&target[..], &["--oprf", "oprf/codes"], what].concat())
     }
 }
 
@@ -53,7 +53,7 @@ fn a_client_opens_what_it_asks_for() {
     let scene = Scene::new();
     let key = scene.path("codes.key");
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let again = unspoken(&["pir", "seal-key", "--record-bytes", "60", key.to_str().unwrap()]);
+    let again = unspoken(&["pir", "oprf-key", "--record-bytes", "60", key.to_str().unwrap()]);
     assert!(complaint(&again).contains("exists; without it, the records that are sealed with it are lost"));
     // No record is in the cells as it is.
     let cells = std::fs::read(scene.path("codes/cells-1.bin")).unwrap();
@@ -68,24 +68,24 @@ fn a_client_opens_what_it_asks_for() {
     // Without the keys of records nothing is asked: sealed is not absent.
     let state = scene.text("state");
     for what in [&["--app", "pir/codes", "C007"][..], &["--app", "pir/numbers", "--index", "7"]] {
-        let plain = unspoken(&[&["get", "--url", &service.url, "--state-dir", &state], what].concat());
+        let plain = unspoken(&[&["pir", "get", "--url", &service.url, "--state-dir", &state], what].concat());
         let said = complaint(&plain);
-        assert!(said.contains("the records of the database are sealed") && said.contains("--unseal"), "{said}");
+        assert!(said.contains("the records of the database are sealed") && said.contains("--oprf"), "{said}");
         assert!(plain.stdout.is_empty() && !said.contains("no such"), "{said}");
     }
 
     // Updates: one without the key, one with another, one too long.
     let (codes, numbers, key) = (scene.text("codes"), scene.text("numbers"), scene.text("codes.key"));
     let put = ["pir", "put", &codes, "C007", "unsealed"];
-    assert!(complaint(&unspoken(&put)).contains("are sealed; name their key: --seal"));
+    assert!(complaint(&unspoken(&put)).contains("are sealed; name their key: --oprf-key"));
     let other = scene.text("other.key");
-    text(&unspoken(&["pir", "seal-key", "--record-bytes", "60", &other]));
-    assert!(complaint(&unspoken(&[&put[..], &["--seal", &other]].concat())).contains("sealed with another key"));
+    text(&unspoken(&["pir", "oprf-key", "--record-bytes", "60", &other]));
+    assert!(complaint(&unspoken(&[&put[..], &["--oprf-key", &other]].concat())).contains("sealed with another key"));
     assert!(text(&unspoken(&["pir", "info", &codes])).contains("sealed      yes"));
-    text(&unspoken(&["pir", "put", &codes, "C007", "another meaning", "--seal", &key]));
-    text(&unspoken(&["pir", "delete", &codes, "C008", "--seal", &key]));
-    text(&unspoken(&["pir", "set", &numbers, "7", "another number", "--seal", &key]));
-    let long = unspoken(&["pir", "put", &codes, "C009", &"x".repeat(61), "--seal", &key]);
+    text(&unspoken(&["pir", "put", &codes, "C007", "another meaning", "--oprf-key", &key]));
+    text(&unspoken(&["pir", "delete", &codes, "C008", "--oprf-key", &key]));
+    text(&unspoken(&["pir", "set", &numbers, "7", "another number", "--oprf-key", &key]));
+    let long = unspoken(&["pir", "put", &codes, "C009", &"x".repeat(61), "--oprf-key", &key]);
     assert!(complaint(&long).contains("a record of 61 bytes does not fit: all records are padded to 60 bytes"));
     drop(service);
     let service = scene.serve(100);
@@ -108,7 +108,7 @@ fn a_service_counts_and_is_checked() {
     drop(service);
     // With another key, labels are others and nothing opens. It is refused before anything is asked and counted.
     std::fs::remove_file(scene.path("codes.key")).unwrap();
-    text(&unspoken(&["pir", "seal-key", "--record-bytes", "60", &scene.text("codes.key")]));
+    text(&unspoken(&["pir", "oprf-key", "--record-bytes", "60", &scene.text("codes.key")]));
     let service = scene.serve(3);
     for (application, what) in [("pir/codes", &["C000"][..]), ("pir/numbers", &["--index", "1"])] {
         let other = complaint(&scene.get(&service, application, what));

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{Service, complaint, text, unspoken};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_database::{Builder, Record};
-use unspoken_pir::Preset;
+use unspoken_pir_scheme::Preset;
 
 /// A classifier of messages, an embedding table and two databases.
 struct Files {
@@ -91,8 +91,8 @@ fn offers_of_different_kinds_are_served_at_once() {
     let ask = |command: &[&str], application: &str, what: &[&str]| {
         text(&unspoken(&[command, &target[..], &[application], what].concat()))
     };
-    assert_eq!(ask(&["get"], "pir/icd", &["K7"]), "meaning 7\n");
-    assert_eq!(ask(&["get"], "pir/images", &["K49"]), "pixels 49\n");
+    assert_eq!(ask(&["pir", "get"], "pir/icd", &["K7"]), "meaning 7\n");
+    assert_eq!(ask(&["pir", "get"], "pir/images", &["K49"]), "pixels 49\n");
     let labels = ask(&["classify"], "classify/spam", &["--model", &files.path("spam"), "claim winner prize"]);
     assert!(labels.contains("spam"), "{labels}");
     let glove = files.path("glove");
@@ -124,7 +124,7 @@ fn the_service_keeps_to_its_memory() {
     const MARGIN_MIB: u64 = 64;
     let files = Files::new();
     let (keys, offer, tokens) =
-        (files.path("keys"), files.offer("classify", "spam", ",small=off"), files.path("tokens"));
+        (files.path("keys"), files.offer("classify", "spam", ",short_queries=off"), files.path("tokens"));
     let mut lines = String::new();
     for i in 0..CLIENTS {
         let made = text(&unspoken(&["keys", "token", &format!("client-{i}")]));
@@ -411,7 +411,8 @@ fn clients_are_told_what_a_service_loads() {
         .spawn()
         .unwrap();
     let (url, state) = (format!("http://{address}"), path("state"));
-    let asked = ["get", "K1", "--application", "pir/codes", "--timeout", "5", "--url", &url, "--state-dir", &state];
+    let asked =
+        ["pir", "get", "K1", "--application", "pir/codes", "--timeout", "5", "--url", &url, "--state-dir", &state];
     let said = complaint(&unspoken(&asked));
     let step =
         format!("waiting for {url}: the service is starting: loading sums/steps (1 of 1) (starting); giving up in");

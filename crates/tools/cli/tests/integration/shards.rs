@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Service, complaint, text, unspoken};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_database::{Builder, Record, Writer};
-use unspoken_pir::{Preset, TableKind};
+use unspoken_pir_scheme::{Preset, TableKind};
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -68,7 +68,8 @@ impl Scene {
     /// Asks the router for a record.
     fn get(&self, router: &Service, index: usize, more: &[&str]) -> std::process::Output {
         let (state, index, out) = (self.text("state"), index.to_string(), self.text("record"));
-        let target = ["get", "--url", &router.url, "--state-dir", &state, "--index", &index, "--out", &out, "--force"];
+        let target =
+            ["pir", "get", "--url", &router.url, "--state-dir", &state, "--index", &index, "--out", &out, "--force"];
         unspoken(&[&target[..], more].concat())
     }
 

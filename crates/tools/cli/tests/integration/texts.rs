@@ -21,7 +21,7 @@ fn marks_are_no_part_of_keys_and_access_tokens() {
     let service = Service::start(&["--database", &codes, "--data-dir", &keys, "--tokens", &tokens], Stdio::null());
 
     let (state, secret) = (path("state"), path("secret"));
-    let target = ["get", "--url", &service.url, "--state-dir", &state, "--token-file", &secret];
+    let target = ["pir", "get", "--url", &service.url, "--state-dir", &state, "--token-file", &secret];
     let ask = |keys: &[u8]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unspoken"));
         command.args(target).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -6,8 +6,8 @@ use ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_arrays::{MatrixClient, NamedArrays};
 use unspoken_client::{ClientError, Progress, ServiceClient};
+use unspoken_matrix::{MatrixClient, NamedArrays};
 use unspoken_protocol::ClientHalf;
 
 use super::offline::{decrypt, encrypt, tag};

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
+use unspoken_pir::{ForwardedKeys, ShardAccess, ShardFailure};
 use unspoken_protocol::{Call, ClientId, ErrorKind, PlainError, Request};
-use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
 
 use super::host::{KeysElsewhere, asked, put_keys};
 

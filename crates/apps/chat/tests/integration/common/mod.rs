@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ndarray::{Array1, Array2};
 use unspoken_chat::{
-    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PrivateGeneration, Question, ServedModel,
+    Answer, ChatClient, ChatError, ChatKeys, ChatServer, Description, PrivateGeneration, Question, ServedModel,
     ServerOptions, SessionId,
 };
 use unspoken_ckks::Preset;
@@ -61,15 +61,15 @@ impl Setting {
     }
 
     /// A server of this model.
-    pub fn server(&self, options: &ServerOptions) -> LlamaServer {
+    pub fn server(&self, options: &ServerOptions) -> ChatServer {
         let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-        LlamaServer::new(self.served(), &parameters, options).unwrap()
+        ChatServer::new(self.served(), &parameters, options).unwrap()
     }
 
     /// A client of a server of this model.
-    pub fn client(&self, server: &LlamaServer) -> LlamaClient {
+    pub fn client(&self, server: &ChatServer) -> ChatClient {
         let description = Description::insecure_from_bytes(&server.describe()).unwrap();
-        LlamaClient::open(description, Arc::clone(&self.client), None).unwrap()
+        ChatClient::open(description, Arc::clone(&self.client), None).unwrap()
     }
 
     /// What the model in the clear continues, at most `most` tokens.
@@ -177,21 +177,21 @@ pub fn options() -> ServerOptions {
     }
 }
 
-pub fn server(options: &ServerOptions) -> LlamaServer {
+pub fn server(options: &ServerOptions) -> ChatServer {
     setting().server(options)
 }
 
 /// A server that tests share, with room for the sessions of all of them.
-pub fn shared() -> &'static LlamaServer {
-    static SERVER: OnceLock<LlamaServer> = OnceLock::new();
+pub fn shared() -> &'static ChatServer {
+    static SERVER: OnceLock<ChatServer> = OnceLock::new();
     SERVER.get_or_init(|| server(&ServerOptions { sessions: 64, ..options() }))
 }
 
-pub fn client(server: &LlamaServer) -> LlamaClient {
+pub fn client(server: &ChatServer) -> ChatClient {
     setting().client(server)
 }
 
-pub fn bundle(client: &LlamaClient) -> Vec<u8> {
+pub fn bundle(client: &ChatClient) -> Vec<u8> {
     let mut bytes = Vec::new();
     client.write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
     assert_eq!(bytes.len() as u64, client.key_bytes());
@@ -200,24 +200,24 @@ pub fn bundle(client: &LlamaClient) -> Vec<u8> {
 
 /// A client whose keys a server has loaded.
 pub struct Party<'a> {
-    pub server: &'a LlamaServer,
+    pub server: &'a ChatServer,
     pub id: ClientId,
-    pub client: LlamaClient,
-    pub keys: LlamaKeys,
+    pub client: ChatClient,
+    pub keys: ChatKeys,
 }
 
 impl<'a> Party<'a> {
-    pub fn new(server: &'a LlamaServer, id: ClientId) -> Self {
+    pub fn new(server: &'a ChatServer, id: ClientId) -> Self {
         Self::of(server, id, client(server))
     }
 
-    pub fn of(server: &'a LlamaServer, id: ClientId, client: LlamaClient) -> Self {
+    pub fn of(server: &'a ChatServer, id: ClientId, client: ChatClient) -> Self {
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         Party { server, id, client, keys }
     }
 
     /// The same client at a server that has been restarted.
-    pub fn at<'b>(self, server: &'b LlamaServer) -> Party<'b> {
+    pub fn at<'b>(self, server: &'b ChatServer) -> Party<'b> {
         Party::of(server, self.id, self.client)
     }
 

@@ -6,7 +6,7 @@
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64};
 use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, KERNEL, Network, Shape};
-use unspoken_matrix::{EncryptedMatrix, Layout, Method, Product};
+use unspoken_encrypted_matrix::{EncryptedMatrix, Layout, Method, Product};
 
 use super::circuit::{Circuit, Encrypt};
 use super::pixel_vectors::{pixel, stored_parameters, sum_of_products};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
-use unspoken_pir::{DatabaseShape, Mode, PirParameters, PirSecret, PreparedKeys, SeededKeys, expand};
+use unspoken_pir_scheme::{DatabaseShape, Mode, PirParameters, PirSecret, PreparedKeys, SeededKeys, expand};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::security::binary_security_bits;
 

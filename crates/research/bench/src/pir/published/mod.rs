@@ -15,7 +15,7 @@
 //!
 //! # Parameters
 //! The paper's keys do not all reach 128 bits (`security_bits` of the records). Here the ring, the small LWE secret and
-//! the circuit bootstrap come from the parameter sets of `unspoken-pir`. The LWE secret of queries and digits is the
+//! the circuit bootstrap come from the parameter sets of `unspoken-pir-scheme`. The LWE secret of queries and digits is the
 //! ring's secret, so that Algorithm 17 needs no key switch: an LWE dimension that is secure at the precision of a digit
 //! would be almost as long. Every rounding of a ciphertext of 2,048 words has a deviation of 9.2, and two of them must
 //! stay below half of `alpha`, the distance of two digits modulo `q = 2N`. With digits of 5 bits, as in the paper, half
@@ -44,7 +44,7 @@ mod table_six;
 mod tests;
 mod transciphering;
 
-use unspoken_pir::PirParameters;
+use unspoken_pir_scheme::PirParameters;
 
 use crate::clock::Repetitions;
 use crate::error::BenchError;

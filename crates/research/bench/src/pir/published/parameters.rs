@@ -4,7 +4,7 @@ use unspoken_gsw::{
     BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SeededBlindRotationKey, SeededConversionKey,
     SeededLweSwitchKey, log2_failure,
 };
-use unspoken_pir::PirParameters;
+use unspoken_pir_scheme::PirParameters;
 use unspoken_ring::DigitGadget;
 
 use super::table_six::TableSix;

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use rayon::ThreadPool;
 use unspoken_gsw::{Noise, Rgsw, RlweCiphertext, digit_square, log2_failure};
-use unspoken_pir::{
+use unspoken_pir_scheme::{
     Database, DatabaseShape, Mode, Phase, PirParameters, PirSecret, PreparedKeys, TableView, answer_in_phases, expand,
 };
 use unspoken_ring::{DeviceCopy, Domain, Poly, SecretRng, Stored, TableShape};

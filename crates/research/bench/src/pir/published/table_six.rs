@@ -1,6 +1,6 @@
 //! Bytes of keys by the formulas of the paper's Table 6.
 
-use unspoken_pir::PirParameters;
+use unspoken_pir_scheme::PirParameters;
 
 /// The formulas for a ring. They count masks and bodies; seeds are not used.
 pub(super) struct TableSix {

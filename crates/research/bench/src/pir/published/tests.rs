@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, Noise, SmallRingLiteral};
-use unspoken_pir::{DatabaseShape, Mode, PirLiteral, PirParameters, PirSecret, Preset, ResponseLiteral, expand};
+use unspoken_pir_scheme::{DatabaseShape, Mode, PirLiteral, PirParameters, PirSecret, Preset, ResponseLiteral, expand};
 use unspoken_ring::SecretRng;
 use unspoken_ring::modular::primes_descending;
 

@@ -18,7 +18,7 @@ use unspoken_gsw::{
     CircuitBootstrapKey, LweCiphertext, LweSecret, LweSwitchKey, Rgsw, RingSecret, RlweCiphertext,
     SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey,
 };
-use unspoken_pir::PirParameters;
+use unspoken_pir_scheme::PirParameters;
 use unspoken_ring::{Poly, SecretRng};
 
 use super::index::IndexTimes;

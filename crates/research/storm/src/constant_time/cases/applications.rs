@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
-use unspoken_arrays::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_ckks::Preset;
 use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
 use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, LinearHead, TokenCodes, TokenList, compress};
+use unspoken_encrypted_matrix::{Graph, Operation};
 use unspoken_fasttext::{Encoder, TrainOptions, fit};
 use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
-use unspoken_matrix::{Graph, Operation};
+use unspoken_matrix::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, KeyGenerator, Request, ServerHalf};
 
 use super::{secret_bytes, secret_numbers};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use unspoken_chat::{Answer, LlamaClient, LlamaServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
+use unspoken_chat::{Answer, ChatClient, ChatServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
@@ -82,11 +82,11 @@ pub fn prepare(directory: &Path) -> anyhow::Result<()> {
         let served = ServedModel { id, model, prefix, circuit, design, context: CONTEXT, least_public: 0 };
         let parameters = Preset::find("insecure_n11_boot_depth14_scale40")?.build()?;
         let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
-        let server = LlamaServer::new(served, &parameters, &options)?;
+        let server = ChatServer::new(served, &parameters, &options)?;
         let questions = [Question::Begin { session: SESSION, public: vec![4, 5] }, pass(tokens())];
         let directory = directory.join(name(input));
         std::fs::create_dir(&directory)?;
-        ask_server::<_, LlamaClient>(&server, Arc::clone(&client), &questions, &directory)
+        ask_server::<_, ChatClient>(&server, Arc::clone(&client), &questions, &directory)
     };
     INPUTS.into_iter().try_for_each(served)
 }
@@ -99,7 +99,7 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
 
 fn ask(directory: &Path, model: Arc<ClientModel>) -> anyhow::Result<()> {
     let Asked { description, stored, answer } = Asked::read(directory)?;
-    let mut client = open_client::<LlamaClient>(&description, model, &stored)?;
+    let mut client = open_client::<ChatClient>(&description, model, &stored)?;
     let mut secret = tokens();
     mark_secret(&mut secret);
     let encoded = client.encode(&[pass(secret)])?;

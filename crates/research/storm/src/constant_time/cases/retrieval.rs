@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use anyhow::Context;
 use unspoken_database::{Builder, Database as Stored, Record};
-use unspoken_pir::dense::{self, DenseResponse, DenseShape, DenseTable};
-use unspoken_pir::encrypted::{self, EncryptedView};
-use unspoken_pir::{
+use unspoken_pir::{PirClient, PirOptions, PirServer, Question};
+use unspoken_pir_scheme::dense::{self, DenseResponse, DenseShape, DenseTable};
+use unspoken_pir_scheme::encrypted::{self, EncryptedView};
+use unspoken_pir_scheme::{
     Database, DatabaseShape, EncryptedEntry, Layout, Length, Mode, PirParameters, PirSecret, PreparedKeys, Preset,
     Query, Response, TableKind, Tables, answer,
 };
 use unspoken_protocol::{ClientHalf, DurableCounters};
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
 
@@ -153,8 +153,8 @@ impl DurableCounters for Numbers {
     }
 }
 
-fn options(mode: Mode) -> RetrieveOptions {
-    RetrieveOptions::new(mode, Numbers(AtomicU32::new(0)))
+fn options(mode: Mode) -> PirOptions {
+    PirOptions::new(mode, Numbers(AtomicU32::new(0)))
 }
 
 fn key(number: usize) -> Vec<u8> {
@@ -171,15 +171,15 @@ fn prepare(directory: &Path, by_key: bool, question: Question) -> anyhow::Result
     let records = (0..KEYS).map(|i| Ok::<_, Infallible>(Record { key: by_key.then(|| key(i)), value: value(i) }));
     let builder = Builder { seed: Some([5; 16]), ..Builder::new(Preset::InsecureN11) };
     builder.build(&built, records, |_| (), &AtomicBool::new(false))?;
-    let server = RetrieveServer::new(Stored::open(&built)?)?;
-    ask_server::<_, RetrieveClient>(&server, options(Mode::Packed), &[question], directory)
+    let server = PirServer::new(Stored::open(&built)?)?;
+    ask_server::<_, PirClient>(&server, options(Mode::Packed), &[question], directory)
 }
 
 /// Asks `question` again and reads the prepared answer, with the secret marked.
 fn ask_and_read(directory: &Path, question: Question, expected: Vec<u8>) -> anyhow::Result<()> {
     let Asked { description, stored, answer } = Asked::read(directory)?;
     for mode in [Mode::Packed, Mode::Compact] {
-        let mut client = open_client::<RetrieveClient>(&description, options(mode), &stored)?;
+        let mut client = open_client::<PirClient>(&description, options(mode), &stored)?;
         let encoded = client.encode(std::slice::from_ref(&question))?;
         client.query(&encoded)?;
         if mode == Mode::Packed {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context;
+use unspoken_oprf::{Allowance, Description, OprfClient, OprfServer, Question};
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, Request, ServerHalf};
-use unspoken_sealed::{Name, ServiceKey};
-use unspoken_unseal::{Allowance, Description, Question, UnsealClient, UnsealServer};
+use unspoken_symmetric_pir::{Name, ServiceKey};
 use zeroize::Zeroizing;
 
 use crate::constant_time::memcheck::{mark_public, mark_secret};
@@ -15,9 +15,9 @@ const RECORD: &[u8] = b"the record";
 
 pub fn run(_: &Path) -> anyhow::Result<()> {
     let owner = ServiceKey::generate(64)?;
-    let server = UnsealServer::new(ServiceKey::from_bytes(&owner.to_bytes())?, Allowance::new(10, 60)?);
+    let server = OprfServer::new(ServiceKey::from_bytes(&owner.to_bytes())?, Allowance::new(10, 60)?);
     let description = Description::read(&server.describe(), false)?;
-    let mut client = UnsealClient::open(description, None, None)?;
+    let mut client = OprfClient::open(description, None, None)?;
     let mut name = NAME.to_vec();
     mark_secret(&mut name);
     let encoded = client.encode(&[Question::Key(name)])?;

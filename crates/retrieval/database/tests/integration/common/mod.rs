@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_database::{Builder, Built, DatabaseError, Progress, Record, Snapshot};
-use unspoken_pir::{DatabaseVersion, PlaneShape, Planes, Preset, encode_entry};
+use unspoken_pir_scheme::{DatabaseVersion, PlaneShape, Planes, Preset, encode_entry};
 use unspoken_ring::{Basis, Domain, Poly};
 
 pub static GO_ON: AtomicBool = AtomicBool::new(false);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use unspoken_pir::{
+use unspoken_pir::PirServer;
+use unspoken_pir_scheme::{
     Database, DatabaseVersion, Layout, Length, PirParameters, Planes, Preset, TableKind, Tables, VersionedDatabase,
 };
-use unspoken_retrieve::RetrieveServer;
 
 /// Bytes of the longest record.
 const LENGTH: u32 = 60;
@@ -76,6 +76,6 @@ impl VersionedDatabase for TestDatabase {
 }
 
 /// The server half of a database.
-pub fn half(cells: Cells) -> RetrieveServer<TestDatabase> {
-    RetrieveServer::new(TestDatabase(parameters(), Arc::new(cells))).unwrap()
+pub fn half(cells: Cells) -> PirServer<TestDatabase> {
+    PirServer::new(TestDatabase(parameters(), Arc::new(cells))).unwrap()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_chat::{Answer, End, LlamaClient, PrivateGeneration, Question, SessionId};
+use unspoken_chat::{Answer, ChatClient, End, PrivateGeneration, Question, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
 use unspoken_llama_model::{ClientModel, Generation, TamedModel};
@@ -101,7 +101,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
     let mut client =
-        ServiceClient::<LlamaClient>::connect(transport, &application, Arc::clone(&model), &state, &mut step, &cancel)?;
+        ServiceClient::<ChatClient>::connect(transport, &application, Arc::clone(&model), &state, &mut step, &cancel)?;
     let texts = (model.prefix(), public.as_slice(), private.as_slice());
     let ends = model.tokenizer().ends();
     let mut generation =
@@ -163,7 +163,7 @@ fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Resu
 
 /// Asks until all tokens are known.
 fn generate(
-    client: &mut ServiceClient<LlamaClient>,
+    client: &mut ServiceClient<ChatClient>,
     generation: &mut PrivateGeneration,
     (printed, bars): (&mut Printed<'_>, &mut Bars),
     seen: &mut Seen,
@@ -186,7 +186,7 @@ fn generate(
 
 /// Asks one question. The line about the bytes of a query is printed for the first pass only.
 pub fn ask(
-    client: &mut ServiceClient<LlamaClient>,
+    client: &mut ServiceClient<ChatClient>,
     question: &Question,
     bars: &mut Bars,
     seen: &mut Seen,

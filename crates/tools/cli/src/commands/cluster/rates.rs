@@ -61,7 +61,7 @@ pub mod dense {
 
 #[cfg(test)]
 mod tests {
-    use unspoken_pir::{Mode, PreparedKeys, Preset, SeededKeys};
+    use unspoken_pir_scheme::{Mode, PreparedKeys, Preset, SeededKeys};
 
     use super::dense;
 

@@ -7,8 +7,8 @@ use anyhow::Context;
 use unspoken_client::transport::Cancel;
 use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_database::{Builder, Built, Database, Record};
-use unspoken_pir::{Mode, Preset};
-use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
+use unspoken_pir::{PirClient, PirOptions, Question};
+use unspoken_pir_scheme::{Mode, Preset};
 use unspoken_sources::{Source, SourceError, SourceSpec};
 
 use super::service::Service;
@@ -80,9 +80,8 @@ fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Can
     let mut bars = Bars::new();
     let state = StateDir::open(state, &service.url, APPLICATION)?;
     let mut step = |step| bars.step(step);
-    let (transport, options) = (service.transport()?, RetrieveOptions::new(mode, state.clone()));
-    let mut client =
-        ServiceClient::<RetrieveClient>::connect(transport, APPLICATION, options, &state, &mut step, cancel)?;
+    let (transport, options) = (service.transport()?, PirOptions::new(mode, state.clone()));
+    let mut client = ServiceClient::<PirClient>::connect(transport, APPLICATION, options, &state, &mut step, cancel)?;
     let (mut records, mut requests, mut sample) = (Vec::new(), Vec::new(), Vec::new());
     let mut look = |query: &[u8]| {
         requests.push(query.len());

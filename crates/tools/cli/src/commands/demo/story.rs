@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_chat::{LlamaClient, PrivateGeneration, SessionId};
+use unspoken_chat::{ChatClient, PrivateGeneration, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_llama_files::load;
@@ -17,7 +17,7 @@ use super::{print, room};
 use crate::commands::chat::{Seen, ask};
 use crate::progress::Bars;
 
-const APPLICATION: &str = "llama/stories260k";
+const APPLICATION: &str = "chat/stories260k";
 
 /// The beginning of the story, which the service reads, and its turn, which it does not see.
 const PUBLIC: &str = "Once upon a time, there was a little girl named Lily. She had a big red ball.";
@@ -98,9 +98,9 @@ fn prepare(model: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
 
 /// Starts a service with room for one session.
 fn serve(prepared: &Path, folder: &Path) -> anyhow::Result<Service> {
-    let mut offer = std::ffi::OsString::from(format!("llama:{APPLICATION}="));
+    let mut offer = std::ffi::OsString::from(format!("chat:{APPLICATION}="));
     offer.push(prepared);
-    offer.push(",chunk=16,chunks=2,sessions=1,own=1");
+    offer.push(",chunk=16,chunks=2,sessions=1,sessions_per_client=1");
     let memory = SERVICE_MIB.to_string();
     let limits = ["--workers", "1", "--memory-mib", &memory, "--log", "json", "--offer"];
     Service::start(limits.iter().map(AsRef::as_ref).chain([offer.as_os_str()]), folder)
@@ -132,7 +132,7 @@ fn ask_for_more(service: &Service, prepared: &Path, folder: &Path, cancel: &Canc
     let model = Arc::new(ClientModel::load(&prepared.join("client"))?);
     let state = StateDir::open(&folder.join("client"), &service.url, APPLICATION)?;
     let mut step = |step| bars.step(step);
-    let mut client = ServiceClient::<LlamaClient>::connect(
+    let mut client = ServiceClient::<ChatClient>::connect(
         service.transport()?,
         APPLICATION,
         Arc::clone(&model),

@@ -17,7 +17,7 @@ use unspoken_server::Timeouts;
 
 /// Plan the encrypted pass of a model: levels, bootstraps, predicted time and memory
 ///
-/// It is the pass that `unspoken serve --llama` runs, in chunks of --private over --chunks tokens, counted step by step
+/// It is the pass that `unspoken serve --chat` runs, in chunks of --private over --chunks tokens, counted step by step
 /// without values. With --preparation the polynomials are those of the model. With --model or --shape only the
 /// dimensions of the model matter, and the degrees of the polynomials are the paper's. Bootstraps are placed where they
 /// cost the least; seconds are those of a cost model whose units of work are measured on this machine with all its

@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         describe(&outcome);
         println!("\nmodel       {}", outcome.id);
-        println!("service     unspoken serve --llama {}", out.display());
+        println!("service     unspoken serve --chat {}", out.display());
         println!("clients     need {}", client_directory(out).display());
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Context;
-use unspoken_arrays::{MatrixClient, NamedArrays};
 use unspoken_client::ServiceClient;
+use unspoken_matrix::{MatrixClient, NamedArrays};
 
 use super::npy;
 use crate::commands::connection::{Target, print_usage};

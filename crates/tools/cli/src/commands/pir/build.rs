@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use anyhow::Context;
 use unspoken_database::{Builder, Built, Duplicates, Phase, Progress};
-use unspoken_pir::{Layout, Preset, TableKind};
+use unspoken_pir_scheme::{Layout, Preset, TableKind};
 
 use super::explain::{self, Options, Records};
+use super::oprf_key::OprfKeyOption;
 use super::records::{RecordOptions, convert, folder_lines, place};
-use super::seal::SealOption;
 use crate::interrupt;
 use crate::memory::free_memory;
 use crate::progress::Bars;
@@ -38,7 +38,7 @@ pub struct Arguments {
     #[command(flatten)]
     records: RecordOptions,
     #[command(flatten)]
-    seal: SealOption,
+    oprf_key: OprfKeyOption,
     /// Kind of the tables: transformed, dense or encrypted
     #[arg(long, default_value = "transformed", value_parser = clap::value_parser!(TableKind))]
     tables: TableKind,
@@ -94,7 +94,7 @@ enum DuplicatesName {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
     let files = folder_lines(source.files());
-    let sealer = arguments.seal.open()?;
+    let sealer = arguments.oprf_key.open()?;
     let Some(database) = arguments.database.as_ref().filter(|_| !arguments.explain) else {
         eprint!("{files}");
         return explain(arguments, Records::read(source.map(convert), |bytes| sealer.stored_bytes(bytes))?);

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use unspoken_database::Writer;
-use unspoken_pir::{Layout, TableKind};
-use unspoken_sealed::Name;
+use unspoken_pir_scheme::{Layout, TableKind};
+use unspoken_symmetric_pir::Name;
 
-use super::seal::SealOption;
+use super::oprf_key::OprfKeyOption;
 
 /// Journal size in bytes above which compaction is advised: this many bytes, or one per cent of the cells if that is
 /// more.
@@ -25,7 +25,7 @@ pub struct SetArguments {
     /// The record
     value: String,
     #[command(flatten)]
-    seal: SealOption,
+    oprf_key: OprfKeyOption,
 }
 
 /// Delete records
@@ -40,13 +40,13 @@ pub struct DeleteArguments {
     #[arg(required = true)]
     keys: Vec<String>,
     #[command(flatten)]
-    seal: SealOption,
+    oprf_key: OprfKeyOption,
 }
 
 /// Runs `unspoken pir set`.
 pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
     let mut writer = Writer::open(&arguments.database)?;
-    let sealer = arguments.seal.open_for(&writer)?;
+    let sealer = arguments.oprf_key.open_for(&writer)?;
     let record = sealer.value(Name::Index(arguments.index), arguments.value.as_bytes())?;
     writer.set(arguments.index, &record)?;
     commit(&mut writer, &format!("written     record {}", arguments.index))
@@ -55,7 +55,7 @@ pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
 /// Runs `unspoken pir delete`.
 pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
     let mut writer = Writer::open(&arguments.database)?;
-    let sealer = arguments.seal.open_for(&writer)?;
+    let sealer = arguments.oprf_key.open_for(&writer)?;
     for key in &arguments.keys {
         if matches!(writer.layout(), Layout::Index { .. }) {
             let index =

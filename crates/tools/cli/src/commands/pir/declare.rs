@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_client::{ServiceClient, StateDir};
 use unspoken_database::{Database, Declaration};
-use unspoken_pir::{DatabaseVersion, Mode};
-use unspoken_retrieve::{Description, RetrieveOptions, UploadClient};
+use unspoken_pir::{Description, PirOptions, UploadClient};
+use unspoken_pir_scheme::{DatabaseVersion, Mode};
 
 use crate::commands::connection::Connection;
 use crate::commands::state_root::StateRoot;
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = arguments.state.path()?;
     let state = StateDir::open(&root, transport.url(), &arguments.application)
         .with_context(|| format!("cannot use {}", root.display()))?;
-    let options = RetrieveOptions::new(Mode::Packed, state.clone());
+    let options = PirOptions::new(Mode::Packed, state.clone());
     let owner = ServiceClient::<UploadClient>::open_half(Description::new(&tables)?, options, &state, &cancel)?;
     let declaration = Declaration::new(&tables, owner.write_key())?;
     out.write(&declaration.to_bytes()?)?;

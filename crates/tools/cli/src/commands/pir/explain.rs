@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use unspoken_database::Record;
-use unspoken_pir::layout::KeysPlan;
-use unspoken_pir::{
+use unspoken_pir_scheme::layout::KeysPlan;
+use unspoken_pir_scheme::{
     Layout, LayoutError, MAX_LOG2_FAILURE, Mode, PirParameters, PlaneShape, SeededKeys, TableKind, Tables,
 };
 
@@ -114,7 +114,7 @@ fn table_bytes(tables: &Tables) -> Option<u64> {
     let plane = match tables.shape() {
         PlaneShape::Transformed(shape) => 4 * parameters.ring().table_words(shape.table(parameters)),
         PlaneShape::Dense(shape) => {
-            let packing = unspoken_pir::dense::Packing::memory_bytes(parameters);
+            let packing = unspoken_pir_scheme::dense::Packing::memory_bytes(parameters);
             shape.table_bytes(parameters) + shape.groups() * packing
         }
         PlaneShape::Encrypted(_) => return None,
@@ -189,7 +189,7 @@ pub fn json(choices: &[Choice], link: f64, memory: u64) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use unspoken_pir::Preset;
+    use unspoken_pir_scheme::Preset;
 
     use super::*;
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn small_databases_and_slow_links_need_small_queries_and_large_databases_dense_tables() {
+    fn small_databases_and_slow_links_need_short_queries_and_large_databases_dense_tables() {
         const ALL: u64 = u64::MAX;
         assert_eq!(best(10_000, 256, 20e6, ALL), Some((TableKind::Transformed, Mode::Packed)));
         assert_eq!(best(1 << 20, 256, 20e6, ALL), Some((TableKind::Dense, Mode::Packed)));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, PirError, SeededKeys, Tables};
-use unspoken_retrieve::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
+use unspoken_pir::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
+use unspoken_pir_scheme::{DatabaseVersion, Layout, Length, Mode, SchemeError, SeededKeys, Tables};
 
 /// Show what a database contains and what queries to it cost
 ///
@@ -80,7 +80,7 @@ struct Question {
 }
 
 impl Question {
-    fn new(tables: &Tables, mode: Mode) -> Result<Self, PirError> {
+    fn new(tables: &Tables, mode: Mode) -> Result<Self, SchemeError> {
         let responses = tables.queries() * tables.planes();
         Ok(Question {
             mode,

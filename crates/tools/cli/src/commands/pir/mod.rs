@@ -6,22 +6,25 @@ mod change;
 mod compact;
 mod declare;
 mod explain;
+mod get;
 mod info;
+mod oprf;
+mod oprf_key;
 mod put;
 mod records;
-mod seal;
 mod shard;
 mod upload;
 mod verify;
 
-/// Build, change and maintain databases for private retrieval
+/// Build, change and maintain databases for private retrieval, and retrieve their records
 ///
 /// A database is a directory, created by `build` and served with `serve --database`. Records can be added, changed
 /// and deleted while it is served.
 #[derive(clap::Subcommand)]
 pub enum Command {
     Build(build::Arguments),
-    SealKey(seal::Arguments),
+    OprfKey(oprf_key::Arguments),
+    Get(get::Arguments),
     Info(info::Arguments),
     Verify(verify::Arguments),
     Put(put::Arguments),
@@ -38,7 +41,8 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Build(arguments) => build::run(arguments),
-        Command::SealKey(arguments) => seal::run(arguments),
+        Command::OprfKey(arguments) => oprf_key::run(arguments),
+        Command::Get(arguments) => get::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Put(arguments) => put::run(arguments),

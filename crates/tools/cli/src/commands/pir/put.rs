@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspoken_database::{Phase, Progress, Writer};
-use unspoken_pir::Layout;
-use unspoken_sealed::Name;
+use unspoken_pir_scheme::Layout;
+use unspoken_symmetric_pir::Name;
 
 use super::change::commit;
+use super::oprf_key::OprfKeyOption;
 use super::records::{RecordOptions, convert, folder_lines, place};
-use super::seal::SealOption;
 use crate::interrupt;
 use crate::progress::Bars;
 
@@ -35,7 +35,7 @@ pub struct Arguments {
     #[command(flatten)]
     records: RecordOptions,
     #[command(flatten)]
-    seal: SealOption,
+    oprf_key: OprfKeyOption,
 }
 
 /// Runs the command.
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (Some(from), _, _) => put_all(arguments, from),
         (None, Some(key), Some(value)) => {
             let mut writer = Writer::open(&arguments.database)?;
-            let (sealer, key) = (arguments.seal.open_for(&writer)?, key.as_bytes());
+            let (sealer, key) = (arguments.oprf_key.open_for(&writer)?, key.as_bytes());
             let there = writer.put(&sealer.key(key)?, &sealer.value(Name::Key(key), value.as_bytes())?)?;
             commit(&mut writer, if there { "changed     1" } else { "added       1" })
         }
@@ -56,7 +56,7 @@ fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let (source, keyed) = arguments.records.open(from)?;
     let files = folder_lines(source.files());
     let mut writer = Writer::open(&arguments.database)?;
-    let sealer = arguments.seal.open_for(&writer)?;
+    let sealer = arguments.oprf_key.open_for(&writer)?;
     match writer.layout() {
         Layout::Keys { .. } if !keyed => anyhow::bail!("the database is read by key: name the column with --key"),
         Layout::Index { .. } if keyed => {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use unspoken_database::{Database, Split};
-use unspoken_pir::DatabaseVersion;
+use unspoken_pir_scheme::DatabaseVersion;
 
 use crate::interrupt;
 use crate::progress::Bars;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_database::Database;
-use unspoken_pir::{DatabaseVersion, Layout};
+use unspoken_pir_scheme::{DatabaseVersion, Layout};
 
 /// Verify the checksums and records of a database
 ///

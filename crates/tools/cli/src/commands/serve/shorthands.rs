@@ -23,12 +23,12 @@ pub struct Shorthands {
     /// Short for --offer digits=DIR
     #[arg(long, value_name = "DIR")]
     digits: Option<PathBuf>,
-    /// Short for --offer llama=DIR
+    /// Short for --offer chat=DIR
     #[arg(long, value_name = "DIR")]
-    llama: Option<PathBuf>,
+    chat: Option<PathBuf>,
     /// Short for --offer matrix:NAME=FILE; may be given several times
     #[arg(long, value_name = "[NAME=]FILE")]
-    arrays: Vec<NamedPath>,
+    matrix: Vec<NamedPath>,
     /// Short for --offer pir:NAME=DIR; may be given several times
     #[arg(long, value_name = "[NAME=]DIR")]
     database: Vec<NamedPath>,
@@ -38,13 +38,13 @@ pub struct Shorthands {
     /// Short for --offer pir-router:NAME=FILE
     #[arg(long, value_name = "[NAME=]FILE")]
     router: Option<NamedPath>,
-    /// Name of the application of --model, --embedding, --digits or --llama
+    /// Name of the application of --model, --embedding, --digits or --chat
     #[arg(long)]
     name: Option<String>,
     /// Option `query` of --model or --embedding
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// Option `preset` of --model, --embedding, --digits or --llama
+    /// Option `preset` of --model, --embedding, --digits or --chat
     #[arg(long)]
     preset: Option<String>,
     /// Option `plan` of --model or --embedding
@@ -82,25 +82,25 @@ impl FromStr for NamedPath {
 const MODEL: (&str, &str) = ("--model", "classify");
 const EMBEDDING: (&str, &str) = ("--embedding", "embed");
 const DIGITS: (&str, &str) = ("--digits", "digits");
-const LLAMA: (&str, &str) = ("--llama", "llama");
+const CHAT: (&str, &str) = ("--chat", "chat");
 
 impl Shorthands {
     /// The offers that the flags are short for.
     pub fn offers(&self) -> anyhow::Result<Vec<OfferConfig>> {
         let directories =
-            [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits), (LLAMA, &self.llama)];
+            [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits), (CHAT, &self.chat)];
         let mut offers: Vec<OfferConfig> = directories
             .into_iter()
             .filter_map(|((_, kind), directory)| Some(OfferConfig::new(kind, directory.as_ref()?)))
             .collect();
         if let Some(name) = &self.name {
-            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, LLAMA])?.name = Some(name.clone());
+            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, CHAT])?.name = Some(name.clone());
         }
         let layer = self.layer.as_ref().map(|path| path.to_str().map(str::to_owned).context("--layer: not UTF-8"));
         let options: [(&str, &str, Option<String>, &[_]); 6] = [
             ("--layer", "layer", layer.transpose()?, &[EMBEDDING]),
             ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
-            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, LLAMA]),
+            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, CHAT]),
             ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),
             ("--error", "error", self.error.clone(), &[MODEL, EMBEDDING]),
             ("--batch", "batch", self.batch.map(|batch| batch.to_string()), &[DIGITS]),
@@ -112,7 +112,7 @@ impl Shorthands {
         let named = |kind: &'static str| {
             move |named: &NamedPath| OfferConfig { name: named.name.clone(), ..OfferConfig::new(kind, &named.path) }
         };
-        offers.extend(self.arrays.iter().map(named("matrix")));
+        offers.extend(self.matrix.iter().map(named("matrix")));
         offers.extend(self.database.iter().map(named("pir")));
         offers.extend(self.shard.iter().map(named("pir-shard")));
         offers.extend(self.router.iter().map(named("pir-router")));

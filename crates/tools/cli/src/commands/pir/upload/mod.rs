@@ -10,8 +10,8 @@ use record::{Fingerprint, Record, Records};
 use unspoken_client::ServiceClient;
 use unspoken_client::transport::Cancel;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{DatabaseVersion, EncryptedEntry, Mode, TableKind, Upload, UploadState};
-use unspoken_retrieve::{RetrieveOptions, UploadClient, UploadQuestion};
+use unspoken_pir::{PirOptions, UploadClient, UploadQuestion};
+use unspoken_pir_scheme::{DatabaseVersion, EncryptedEntry, Mode, TableKind, Upload, UploadState};
 
 use crate::commands::connection::Target;
 use crate::interrupt;
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let records = Records::new(state.path(), &application);
-    let options = RetrieveOptions::new(Mode::Packed, state.clone());
+    let options = PirOptions::new(Mode::Packed, state.clone());
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
     let client = ServiceClient::connect(transport, &application, options, &state, &mut step, &cancel)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspoken_files::{Access, replace_file};
-use unspoken_pir::{Upload, UploadState};
+use unspoken_pir_scheme::{Upload, UploadState};
 
 /// First bytes of a file.
 const MAGIC: [u8; 8] = *b"UNSPENT1";
