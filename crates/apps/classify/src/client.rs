@@ -1,71 +1,88 @@
-//! The client's half: encodes words as encrypted codes, and decrypts scores to labels.
+//! The client's half: encodes the tokens of texts as encrypted codes, and decrypts scores to labels.
 
 use std::borrow::Borrow;
-use std::sync::Arc;
 
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_fasttext as fasttext;
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
-use unspoken_scores::EncodedText;
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise};
+use zeroize::Zeroizing;
 
-use crate::description::Description;
+use crate::description::{Kind, ScoreDescription, TextTokens};
 use crate::error::ClassifyError;
+use crate::text::PaddedCodes;
 
-/// A client of a text classifier: its vocabulary, its secret key, and the server's description.
-pub struct ClassifyClient {
-    description: Description,
-    words: Arc<fasttext::Encoder>,
+/// A client of a text classifier: its half of the model, its secret key, and the server's description.
+pub struct ScoreClient<K: Kind> {
+    description: ScoreDescription<K>,
+    model: K::Model,
     keyring: Keyring,
 }
 
-/// The codes of a message. Wiped when dropped.
-pub struct EncodedMessage(EncodedText);
-
-/// The answer for one message.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Classified {
-    /// The label of the largest score.
-    pub label: String,
-    /// One score per class, in the order of [`ClassifyClient::labels`]. They contain the noise of the encryption: share
-    /// them only as returned by [`ClassifyClient::share`].
-    pub scores: Vec<f64>,
+/// The codes of a text. Wiped when dropped.
+pub struct EncodedText {
+    codes: PaddedCodes,
+    /// Number of tokens by which the sums are divided.
+    number: Zeroizing<usize>,
+    /// The text, if it is too long. Zeros are sent in its place.
+    refused: Option<TooLong>,
 }
 
-impl ClientHalf for ClassifyClient {
+/// A text with more tokens than the service reads.
+#[derive(Clone, Copy)]
+struct TooLong {
+    /// Its position among all texts, from 1.
+    position: usize,
+    /// Number of its tokens.
+    found: usize,
+}
+
+/// The answer for one text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classified {
+    /// The class of the largest score; of equal ones, the first.
+    pub label: String,
+    /// One score per class, in the order of [`ScoreClient::labels`]. They contain the noise of the encryption: share
+    /// them only as returned by [`ScoreClient::share`].
+    pub scores: Vec<f64>,
+    /// Number of tokens by which the sums were divided.
+    number: usize,
+}
+
+impl Classified {
+    /// Bound of the error of a score, for this bound of the error of a sum over tokens. Where scores are means over the
+    /// tokens, the number of tokens is rounded down to a power of two, which tells no more of the length of the text
+    /// than a factor of two.
+    pub fn error(&self, sum: f64) -> f64 {
+        sum / (1u64 << self.number.max(1).ilog2()) as f64
+    }
+}
+
+impl<K: Kind> ClientHalf for ScoreClient<K> {
     type Error = ClassifyError;
-    type Description = Description;
-    type Model = Arc<fasttext::Encoder>;
+    type Description = ScoreDescription<K>;
+    type Model = K::Model;
     type Question = str;
-    type Encoded = EncodedMessage;
+    type Encoded = EncodedText;
     type Answer = Classified;
 
     const VERB: &'static str = "classifying";
 
-    fn open(
-        description: Description,
-        words: Arc<fasttext::Encoder>,
-        stored: Option<&[u8]>,
-    ) -> Result<Self, ClassifyError> {
-        if description.header().model_id() != words.id().to_bytes() {
-            return Err(ClassifyError::mismatch(
-                "model",
-                "a server with another model than this vocabulary's",
-                "the vocabulary that was trained with the server's model",
-            ));
-        }
-        let (shape, theirs) = (words.shape(), &description.0);
-        let same = (shape.subtables, shape.classes, shape.max_tokens)
-            == (theirs.subtables(), theirs.classes(), theirs.max_tokens())
-            && theirs.has_columns(shape.columns);
-        if !same {
-            return Err(ClassifyError::mismatch("model shape", theirs.shape_text(), format!("{shape:?}")));
-        }
+    fn open(description: ScoreDescription<K>, model: K::Model, stored: Option<&[u8]>) -> Result<Self, ClassifyError> {
+        K::check_model(&model, &description)?;
         let keyring = Keyring::new(description.header().clone(), stored)?;
-        Ok(ClassifyClient { description, words, keyring })
+        Ok(ScoreClient { description, model, keyring })
     }
 
-    fn description(&self) -> &Description {
+    fn description(&self) -> &ScoreDescription<K> {
         &self.description
+    }
+
+    /// Refuses a description that reads fewer tokens of a text than an earlier one.
+    fn check_change(earlier: &ScoreDescription<K>, now: &ScoreDescription<K>) -> Result<(), ClassifyError> {
+        let (before, after) = (earlier.max_tokens(), now.max_tokens());
+        if after >= before {
+            return Ok(());
+        }
+        Err(ProtocolError::lowered(format!("{after} tokens of a text"), format!("{before} at least")).into())
     }
 
     fn batch(&self) -> usize {
@@ -73,40 +90,48 @@ impl ClientHalf for ClassifyClient {
     }
 
     fn query_bytes(&self, questions: usize) -> usize {
-        self.description.0.index().query_bytes(questions)
+        self.description.index().query_bytes(questions)
     }
 
     fn answer_bytes(&self, questions: usize) -> usize {
-        self.description.0.index().answer_bytes(questions)
+        self.description.index().answer_bytes(questions)
     }
 
     fn expected_answer_bytes(&self, questions: usize) -> usize {
-        self.description.0.index().expected_answer_bytes(questions)
+        self.description.index().expected_answer_bytes(questions)
     }
 
-    fn encode<Q: Borrow<str>>(&self, messages: &[Q]) -> Result<Vec<EncodedMessage>, ClassifyError> {
-        let encode =
-            |message: &Q| EncodedMessage(self.description.0.encode(self.words.encode(message.borrow()).tokens()));
-        Ok(messages.iter().map(encode).collect())
+    /// In place of a text that is too long, an empty one is sent, and [`ClientHalf::read`] returns the error.
+    fn encode<Q: Borrow<str>>(&self, texts: &[Q]) -> Result<Vec<EncodedText>, ClassifyError> {
+        let encode = |(position, text): (usize, &Q)| {
+            let TextTokens { codes, number, too_many } =
+                K::read_text(&self.model, text.borrow(), self.description.max_tokens())?;
+            let refused = too_many.map(|found| TooLong { position: position + 1, found });
+            Ok(EncodedText { codes: self.description.pad(&codes), number, refused })
+        };
+        texts.iter().enumerate().map(encode).collect()
     }
 
-    /// The length in bytes depends only on the number of messages: it is always the same, or the length of the shortest
+    /// The length in bytes depends only on the number of texts: it is always the same, or the length of the shortest
     /// short query that holds them.
-    fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
-        let texts: Vec<&EncodedText> = messages.iter().map(|EncodedMessage(text)| text).collect();
-        Ok(self.description.0.encrypt(&self.keyring, &texts)?)
+    fn query(&mut self, texts: &[EncodedText]) -> Result<Vec<u8>, ClassifyError> {
+        let texts: Vec<&PaddedCodes> = texts.iter().map(|text| &text.codes).collect();
+        self.description.encrypt(&self.keyring, &texts)
     }
 
-    fn read(&self, answer: &[u8], messages: &[EncodedMessage]) -> Result<Vec<Classified>, ClassifyError> {
-        let scores = self.description.0.decrypt(&self.keyring, answer, messages.len())?;
-        scores
-            .into_iter()
-            .map(|scores| Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores }))
-            .collect()
+    fn read(&self, answer: &[u8], texts: &[EncodedText]) -> Result<Vec<Classified>, ClassifyError> {
+        let sums = self.description.decrypt(&self.keyring, answer, texts.len());
+        if let Some(TooLong { position, found }) = texts.iter().find_map(|text| text.refused) {
+            return Err(ClassifyError::TooLong { position, found, most: self.description.max_tokens() });
+        }
+        let scored = |(sums, text): (Vec<f64>, &EncodedText)| {
+            self.labelled(K::scores(&self.description.own, sums, *text.number), *text.number)
+        };
+        Ok(sums?.into_iter().zip(texts).map(scored).collect())
     }
 }
 
-impl CkksClientHalf for ClassifyClient {
+impl<K: Kind> CkksClientHalf for ScoreClient<K> {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
@@ -116,38 +141,59 @@ impl CkksClientHalf for ClassifyClient {
     }
 
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
-        self.description.0.index().prepare(&mut self.keyring, needs)
+        self.description.index().prepare(&mut self.keyring, needs)
     }
 }
 
-impl ClassifyClient {
-    /// Answers that may be shared: with fresh noise that exceeds the error by `bits` bits, and the labels that follow
-    /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
+impl<K: Kind> ScoreClient<K> {
+    /// Answers that may be shared: with fresh noise that exceeds the error of each score by `bits` bits, and the labels
+    /// that follow from the noisy scores. See [`SharingNoise`] for its guarantee.
+    ///
+    /// Where scores are means over the tokens, the error of a score is the error of a sum, divided by the number of
+    /// tokens. For the noise this number is rounded down to a power of two, so that neither the size of the noise nor
+    /// its rounding shows more of the length of a text.
     ///
     /// # Errors
     /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Classified], bits: u32) -> Result<Vec<Classified>, ClassifyError> {
-        let noise = self.sharing_noise(bits)?;
         let share = |answer: &Classified| {
             let mut scores = answer.scores.clone();
-            noise.add(&mut scores)?;
-            Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
+            self.noise_of(answer, bits)?.add(&mut scores)?;
+            Ok(self.labelled(scores, answer.number))
         };
         answers.iter().map(share).collect()
     }
 
-    /// A lower bound of the probability that an answer of [`ClassifyClient::share`] has the label of the exact scores,
-    /// if nothing else is known about the scores: see [`certainty`](unspoken_protocol::SharingNoise::certainty). The
-    /// bound may be shared with the answer.
+    /// A lower bound of the probability that an answer of [`ScoreClient::share`] has the label of the exact scores, if
+    /// nothing else is known about the scores: see [`SharingNoise::certainty`]. The bound may be shared with the
+    /// answer.
     ///
     /// # Errors
     /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Classified, bits: u32) -> Result<f64, ClassifyError> {
-        Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
+        // Scores are sums within the header's bound, divided by the number of tokens, and constants.
+        let most = shared.error(self.keyring.header().bound()) + K::largest_constant(&self.description.own);
+        Ok(self.noise_of(shared, bits)?.certainty(&shared.scores, most))
     }
 
-    /// The label names; class `c` is `labels()[c]`.
+    /// The noise for the scores of an answer.
+    fn noise_of(&self, answer: &Classified, bits: u32) -> Result<SharingNoise, ClassifyError> {
+        let bound = self.sharing_noise(bits)?.deviation() / f64::from(bits).exp2();
+        Ok(SharingNoise::new(answer.error(bound), bits)?)
+    }
+
+    /// The client's half of the model.
+    pub fn model(&self) -> &K::Model {
+        &self.model
+    }
+
+    /// Label of each class, in the order of the scores.
     pub fn labels(&self) -> &[String] {
-        self.words.labels()
+        K::labels(&self.model, &self.description.own)
+    }
+
+    fn labelled(&self, scores: Vec<f64>, number: usize) -> Classified {
+        let best = (1..scores.len()).fold(0, |best, c| if scores[c] > scores[best] { c } else { best });
+        Classified { label: self.labels()[best].clone(), scores, number }
     }
 }

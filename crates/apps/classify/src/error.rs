@@ -1,8 +1,9 @@
 //! Errors of this crate.
 
-use unspoken_fasttext::ModelError;
+use unspoken_embedding::{EmbeddingError, HeadError};
+use unspoken_lookup::LookupError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
-use unspoken_scores::ScoreError;
+use unspoken_query::{QueryError, lookup_error_kind};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -11,12 +12,33 @@ pub enum ClassifyError {
     /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The scores could not be computed, or the query not be made or read.
+    /// The query could not be made or read.
     #[error(transparent)]
-    Scores(ScoreError),
-    /// The model failed.
+    Query(#[from] QueryError),
+    /// The lookup failed.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Lookup(#[from] LookupError),
+    /// The head does not fit the table.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// The codes are invalid.
+    #[error(transparent)]
+    Embedding(#[from] EmbeddingError),
+    /// A text has more tokens than the service reads. An empty text was sent in its place, so that the service does not
+    /// learn that it is too long.
+    #[error(
+        "ask about a text: found {found} tokens in text {position}, needed at most {most}; shorten it, or cut texts \
+         (--cut, in Python cut=True), which ignores the rest. The service was asked about empty texts instead, and did \
+         not learn this"
+    )]
+    TooLong {
+        /// Position of the text, from 1.
+        position: usize,
+        /// Number of its tokens.
+        found: usize,
+        /// Tokens that the service reads.
+        most: usize,
+    },
 }
 
 impl ClassifyError {
@@ -25,21 +47,14 @@ impl ClassifyError {
     }
 }
 
-impl From<ScoreError> for ClassifyError {
-    fn from(error: ScoreError) -> Self {
-        match error {
-            ScoreError::Protocol(error) => ClassifyError::Protocol(error),
-            error => ClassifyError::Scores(error),
-        }
-    }
-}
-
 impl ApplicationError for ClassifyError {
     fn kind(&self) -> ErrorKind {
         match self {
             ClassifyError::Protocol(error) => error.kind(),
-            ClassifyError::Scores(error) => error.kind(),
-            ClassifyError::Model(_) => ErrorKind::Internal,
+            ClassifyError::Query(error) => error.kind(),
+            ClassifyError::Lookup(error) => lookup_error_kind(error),
+            ClassifyError::Head(_) | ClassifyError::Embedding(_) => ErrorKind::Internal,
+            ClassifyError::TooLong { .. } => ErrorKind::Mismatch,
         }
     }
 }

@@ -30,6 +30,11 @@ impl Codes {
         self.flat.chunks_exact(self.subtables)
     }
 
+    /// The codes of all tokens, one after the other.
+    pub fn into_flat(self) -> Vec<u16> {
+        self.flat
+    }
+
     /// The column index of each token in subtable `t`, which must be below `l`:
     /// the stream that fills the slots of one ciphertext. Empty when it is not.
     pub fn stream(&self, t: usize) -> impl Iterator<Item = u16> {

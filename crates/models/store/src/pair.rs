@@ -103,6 +103,13 @@ impl FilePair {
         format!("{}.safetensors", self.name)
     }
 
+    /// Whether files have the JSON of a pair of this kind, of any version.
+    pub fn is_in(&self, files: ModelFiles<'_>) -> bool {
+        let header =
+            files.read(&self.json(), MAX_JSON_BYTES).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        header.is_some_and(|header: Header| header.format == self.kind)
+    }
+
     /// Reads the JSON, of at most 256 MiB: its format and version first, then all of it.
     ///
     /// # Errors

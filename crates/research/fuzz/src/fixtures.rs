@@ -6,7 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
-use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Description};
+use unspoken_classify::{
+    ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description, HeadClient, HeadModel, HeadServer,
+    HeadTables,
+};
 use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
@@ -15,7 +18,6 @@ use unspoken_embedding::{
     compress_by_gumbel,
 };
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
-use unspoken_layer::{LayerClient, LayerError, LayerModel, LayerOptions, LayerServer};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_query::QueryForm;
@@ -223,24 +225,25 @@ pub static HEAD: LazyLock<LinearHead> = LazyLock::new(|| {
     LinearHead::new(classes, 8, 3, weights, vec![0.5, 0.0, -0.5]).expect("a head")
 });
 
-fn layer(parameters: &CkksParameters) -> LayerServer {
+fn layer(parameters: &CkksParameters) -> HeadServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    let options = LayerOptions { plan, short_queries: false, ..LayerOptions::default() };
-    LayerServer::new(&HEAD, TABLE.subtables(), parameters, &options).expect("levels suffice")
+    let options = ClassifyOptions { plan, short_queries: false, ..ClassifyOptions::default() };
+    HeadServer::new(&HeadTables::new(&HEAD, TABLE.subtables()).expect("the head fits the table"), parameters, &options)
+        .expect("levels suffice")
 }
 
 /// A server of a head in the smallest ring.
-pub static LAYER: LazyLock<LayerServer> = LazyLock::new(|| layer(&DEEP));
+pub static LAYER: LazyLock<HeadServer> = LazyLock::new(|| layer(&DEEP));
 
 /// The description of a server of a head with a preset that a client can look up.
-pub static LAYER_DESCRIPTION: LazyLock<unspoken_layer::Description> =
+pub static LAYER_DESCRIPTION: LazyLock<unspoken_classify::HeadDescription> =
     LazyLock::new(|| layer(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
 
 /// A client of a head with this description; its secret is the same in every run.
-pub fn layer_client_of(description: unspoken_layer::Description) -> Result<LayerClient, LayerError> {
+pub fn layer_client_of(description: unspoken_classify::HeadDescription) -> Result<HeadClient, ClassifyError> {
     let secret = secret_of(description.parameters())?;
-    let model = LayerModel { codes: Arc::new(TABLE.codes().clone()), cut: true };
-    LayerClient::open(description, model, Some(&secret))
+    let model = HeadModel { codes: Arc::new(TABLE.codes().clone()), cut: true };
+    HeadClient::open(description, model, Some(&secret))
 }
 
 /// The smallest possible network for digits.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use prost::Message;
-use unspoken_layer::{Description, LayerClient};
+use unspoken_classify::{HeadClient, HeadDescription};
 use unspoken_protocol::{ApplicationDescription, Call, CkksServerHalf, ClientHalf, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
@@ -29,15 +29,15 @@ struct LayerFields {
 
 type Own = Both<ScoreFields, LayerFields>;
 
-/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// `HeadDescription::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
 /// for.
 pub static DESCRIBED: Target = Target {
     name: "layer_description",
     run: |data| {
-        let read = messages::read_description::<Own, _>(data, Description::to_bytes);
+        let read = messages::read_description::<Own, _>(data, HeadDescription::to_bytes);
         let Some(description) = read else { return false };
         assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
-        assert!(description.classes().iter().all(|name| !name.chars().any(char::is_control)));
+        assert!(description.labels().iter().all(|name| !name.chars().any(char::is_control)));
         if let Ok(client) = layer_client_of(description) {
             let most = client.description().query_bytes();
             serve_a_hostile_server(client, most, &["claim your prize"]);
@@ -46,25 +46,25 @@ pub static DESCRIBED: Target = Target {
     },
     repair: |data| {
         let Ok(mut message) = Described::<Own>::decode(data) else { return };
-        message.repair_header(Description::PROTOCOL, |bound| bound > 0.0);
+        message.repair_header(HeadDescription::PROTOCOL, |bound| bound > 0.0);
         let Both(scores, layer) = &mut message.own;
         messages::repair_form(&mut scores.query_form);
         layer.table_id = TABLE.codes().id().to_bytes().to_vec();
-        *data = message.encode(Description::PROTOCOL);
+        *data = message.encode(HeadDescription::PROTOCOL);
     },
     seeds: || {
         let sound = Described::<Own>::sound(&LAYER_DESCRIPTION.to_bytes());
         let formed = sound.with_forms(|Both(scores, _), formed| scores.set_form(formed));
-        sound.with_presets().chain(formed).map(|message| message.encode(Description::PROTOCOL)).collect()
+        sound.with_presets().chain(formed).map(|message| message.encode(HeadDescription::PROTOCOL)).collect()
     },
 };
 
-/// `LayerClient::read`: an accepted answer has a finite score for each class of each text.
+/// `HeadClient::read`: an accepted answer has a finite score for each class of each text.
 pub static ANSWER: Target = Target {
     name: "layer_answer",
     run: |data| {
         thread_local! {
-            static CLIENT_HALF: RefCell<LayerClient> = RefCell::new(client());
+            static CLIENT_HALF: RefCell<HeadClient> = RefCell::new(client());
         }
         CLIENT_HALF.with_borrow(|client| {
             let batch = client.description().batch();
@@ -81,7 +81,7 @@ pub static ANSWER: Target = Target {
     seeds: || vec![ANSWERED.clone()],
 };
 
-fn client() -> LayerClient {
+fn client() -> HeadClient {
     layer_client_of(LAYER.description().clone()).expect("the same table")
 }
 

@@ -14,7 +14,6 @@ mod old_spellings;
 mod output_file;
 mod progress;
 mod scores;
-mod warnings;
 
 use std::process::ExitCode;
 
@@ -39,7 +38,7 @@ enum Command {
     Openapi(commands::openapi::Arguments),
     /// Classify messages with an encrypted query to a service
     Classify(commands::classify::Arguments),
-    /// Compress embedding tables, look up embeddings privately, and classify texts by them
+    /// Compress embedding tables, look up embeddings privately, and train linear heads over them
     #[command(subcommand)]
     Embed(commands::embed::Command),
     /// Train a network on handwritten digits, and recognise images privately

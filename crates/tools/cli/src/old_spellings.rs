@@ -5,7 +5,11 @@ use std::ffi::OsString;
 use crate::progress::note;
 
 /// Commands, and how they are spelled now.
-const COMMANDS: &[(&[&str], &[&str])] = &[(&["get"], &["pir", "get"]), (&["pir", "seal-key"], &["pir", "oprf-key"])];
+const COMMANDS: &[(&[&str], &[&str])] = &[
+    (&["get"], &["pir", "get"]),
+    (&["pir", "seal-key"], &["pir", "oprf-key"]),
+    (&["embed", "classify"], &["classify"]),
+];
 
 /// A command, an option of it, and how the option is spelled now.
 const OPTIONS: &[(&str, &str, &str)] = &[
@@ -57,6 +61,7 @@ mod tests {
             ("unspoken serve --llama d --sealed x", "unspoken serve --chat d --sealed x"),
             ("unspoken get -- --unseal", "unspoken pir get -- --unseal"),
             ("unspoken classify --seal get", "unspoken classify --seal get"),
+            ("unspoken embed classify --model m t", "unspoken classify --model m t"),
             ("unspoken", "unspoken"),
         ] {
             assert_eq!(translated(old), now);

@@ -22,17 +22,6 @@ pub const KINDS: &[Kind] = &[
     chat::KIND,
 ];
 
-/// Names of kinds in the last release, and their names now. They are still read in this release.
-const OLD_NAMES: &[(&str, &str)] = &[("llama", chat::KIND.name), ("unseal", oprf::KIND.name)];
-
-/// Options of the last release, and their names now: kind, old name, name. They are still read in this release.
-const OLD_OPTIONS: &[(&str, &str, &str)] = &[
-    (chat::KIND.name, "own", "sessions_per_client"),
-    (chat::KIND.name, "mib", "session_mib"),
-    (classify::KIND.name, "small", "short_queries"),
-    (embed::KIND.name, "small", "short_queries"),
-];
-
 /// One kind of application.
 pub struct Kind {
     /// Name of the kind in offers.
@@ -56,25 +45,11 @@ pub struct KindOption {
 }
 
 impl Kind {
-    /// Finds a kind by its name, or by its name in the last release.
+    /// Finds a kind by name.
     pub fn find(name: &str) -> anyhow::Result<&'static Kind> {
         let names = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-        let now = OLD_NAMES.iter().find(|(old, _)| *old == name).map(|(_, now)| *now);
-        if let Some(now) = now {
-            tracing::warn!("the kind {name} of offers is called {now} now; the next release does not know {name}");
-        }
-        let found = KINDS.iter().find(|kind| kind.name == now.unwrap_or(name));
+        let found = KINDS.iter().find(|kind| kind.name == name);
         found.ok_or_else(|| anyhow::anyhow!("no kind {name:?} of offers; choose one of {}", names()))
-    }
-
-    /// The name of an option that may have its name of the last release.
-    pub fn option_name<'a>(&self, option: &'a str) -> &'a str {
-        let old = OLD_OPTIONS.iter().find(|(kind, old, _)| *kind == self.name && *old == option);
-        let Some((kind, _, now)) = old else { return option };
-        tracing::warn!(
-            "the option {option} of offers of kind {kind} is called {now} now; the next release does not know {option}"
-        );
-        now
     }
 
     /// Checks that the kind has the option.

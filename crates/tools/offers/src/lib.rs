@@ -8,6 +8,7 @@ mod embed;
 mod kinds;
 mod matrix;
 mod offer;
+mod old_spellings;
 mod oprf;
 mod pir;
 mod pir_encrypted;

@@ -16,6 +16,7 @@ use unspoken_server::{Applications, OfferConfig};
 use unspoken_wire::is_application_name;
 
 use crate::kinds::{KINDS, Kind};
+use crate::old_spellings;
 use crate::placement::{self, Placement};
 use crate::{chat, digits, pir, pir_encrypted, pir_router, pir_shard};
 
@@ -45,17 +46,15 @@ pub struct Offer {
 
 impl Offer {
     /// Checks kind, name and options.
-    fn new(mut config: OfferConfig, resources: Resources) -> anyhow::Result<Self> {
+    fn new(config: OfferConfig, resources: Resources) -> anyhow::Result<Self> {
+        let (config, old_default) = old_spellings::translated(config);
         let kind = Kind::find(&config.kind)?;
-        let named = |(option, value): (String, String)| (kind.option_name(&option).to_owned(), value);
-        config.options = std::mem::take(&mut config.options).into_iter().map(named).collect();
         for option in config.options.keys() {
             kind.check_option(option)?;
         }
         let name = match &config.name {
             Some(name) => name.clone(),
-            // With the kind as it is spelled: clients of the last release know the application by this name.
-            None => default_name(kind, &config.path)?.replacen(kind.name, &config.kind, 1),
+            None => default_name(old_default.unwrap_or(kind.default_name), &config.path)?,
         };
         anyhow::ensure!(
             is_application_name(&name),
@@ -189,15 +188,15 @@ fn check_routers(offers: &[Offer]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn default_name(kind: &Kind, path: &Path) -> anyhow::Result<String> {
+fn default_name(pattern: &str, path: &Path) -> anyhow::Result<String> {
     const DIRECTORY: &str = "{directory}";
-    if !kind.default_name.contains(DIRECTORY) {
-        return Ok(kind.default_name.to_owned());
+    if !pattern.contains(DIRECTORY) {
+        return Ok(pattern.to_owned());
     }
     let full = path.canonicalize().ok();
     let path = full.as_deref().unwrap_or(path);
     // The name of a file is used without its extension.
     let name = if path.is_file() { path.file_stem() } else { path.file_name() };
     let name = name.context("its path has no name; add one: KIND:NAME=DIR")?;
-    Ok(kind.default_name.replace(DIRECTORY, &name.to_string_lossy()))
+    Ok(pattern.replace(DIRECTORY, &name.to_string_lossy()))
 }

@@ -7,6 +7,7 @@ use pyo3::{PyErr, import_exception};
 use unspoken_chat::ChatError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
 use unspoken_cnn::CnnError;
 use unspoken_database::DatabaseError as DatabaseFailure;
@@ -17,7 +18,6 @@ use unspoken_embedding::{CompressError, EmbeddingError, HeadError, TableError};
 use unspoken_encrypt::EncryptError;
 use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
-use unspoken_layer::LayerError;
 use unspoken_llama_model::InputError;
 use unspoken_matrix::MatrixError;
 use unspoken_oprf::OprfError;
@@ -408,11 +408,11 @@ fn of_lookup(error: &EmbedError) -> PyErr {
     }
 }
 
-fn of_layer(error: &LayerError) -> PyErr {
+fn of_layer(error: &ClassifyError) -> PyErr {
     match error {
-        LayerError::Protocol(error) => of_protocol(error),
-        LayerError::TooLong { .. } => PyValueError::new_err(error.to_string()),
-        LayerError::Embedding(error) => of_table(error),
+        ClassifyError::Protocol(error) => of_protocol(error),
+        ClassifyError::TooLong { .. } => PyValueError::new_err(error.to_string()),
+        ClassifyError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }

@@ -129,7 +129,7 @@ impl WebApplication for ClassifyClient {
         }
     }
 
-    fn answer(&self, Classified { label, scores }: Classified) -> Answer {
+    fn answer(&self, Classified { label, scores, .. }: Classified) -> Answer {
         Answer::Classified { label, scores, labels: self.labels().to_vec() }
     }
 

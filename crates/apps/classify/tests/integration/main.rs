@@ -3,4 +3,5 @@
 mod classify;
 #[path = "../../../protocol/tests/damage/mod.rs"]
 mod damage;
+mod head;
 mod magnitudes;

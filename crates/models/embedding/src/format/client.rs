@@ -34,6 +34,10 @@ pub(super) fn save(codes: &TokenCodes, directory: &Path) -> Result<(), Embedding
     Ok(PAIR.write_json(directory, &Content { model_id: codes.id(), shape, weights_blake3, tokens })?)
 }
 
+pub(super) fn is_in(files: ModelFiles<'_>) -> bool {
+    PAIR.is_in(files)
+}
+
 pub(super) fn load(files: ModelFiles<'_>) -> Result<TokenCodes, EmbeddingError> {
     let content: Content = PAIR.read_json(files)?;
     content.shape.check()?;

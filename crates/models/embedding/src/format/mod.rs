@@ -22,6 +22,11 @@ impl TokenCodes {
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
         client::load((&directory).into())
     }
+
+    /// Whether a directory has the client's half of a compressed table, of any version of its format.
+    pub fn is_in(directory: impl AsRef<Path>) -> bool {
+        client::is_in((&directory).into())
+    }
 }
 
 impl Subtables {

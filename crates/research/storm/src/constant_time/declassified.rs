@@ -59,8 +59,8 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::with_callees("unseal::is_right", LENGTH),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),
-    Declassified::with_callees("LayerClient::labelled", ANSWER),
-    Declassified::with_callees("LayerClient::share", SHARED),
+    Declassified::with_callees("HeadClient::labelled", ANSWER),
+    Declassified::with_callees("HeadClient::share", SHARED),
     Declassified::with_callees("PirClient::find_records", RECORD),
 ];
 

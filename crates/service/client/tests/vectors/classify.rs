@@ -79,7 +79,7 @@ impl Known for Classify {
         question["text"].as_str().unwrap().to_owned()
     }
 
-    fn answer(Classified { label, scores }: Classified) -> Value {
+    fn answer(Classified { label, scores, .. }: Classified) -> Value {
         json!({ "label": label, "scores": scores })
     }
 

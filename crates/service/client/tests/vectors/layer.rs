@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use unspoken_ckks::Preset;
+use unspoken_classify::{Classified, ClassifyOptions, HeadClient, HeadModel, HeadServer, HeadTables};
 use unspoken_embedding::{CompressedTable, LinearHead, Subtables, TextReader, TokenCodes};
-use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer, ScoredText};
 use unspoken_protocol::{CkksDescription, ClientHalf};
 
 use crate::case::{Case, Clear, Known, Plan, check, directory_of, files_of};
@@ -19,8 +19,8 @@ impl Known for Layer {
     const NAME: &'static str = "layer";
     const ABOUT: &'static str =
         "A linear head of three classes over the mean embedding of a text, its queries and answers.";
-    type Client = LayerClient;
-    type Server = LayerServer;
+    type Client = HeadClient;
+    type Server = HeadServer;
     type Asked = String;
 
     fn plans() -> Vec<Plan> {
@@ -39,27 +39,27 @@ impl Known for Layer {
         }]
     }
 
-    fn server(case: &Case) -> LayerServer {
+    fn server(case: &Case) -> HeadServer {
         let parameters = Preset::find(case.server["preset"].as_str().unwrap()).unwrap().build().unwrap();
         let directory = directory_of(case);
         let head = LinearHead::load(directory.path().join(HEAD)).unwrap();
         let subtables = Subtables::load(directory.path()).unwrap();
-        LayerServer::new(&head, &subtables, &parameters, &LayerOptions::default()).unwrap()
+        HeadServer::new(&HeadTables::new(&head, &subtables).unwrap(), &parameters, &ClassifyOptions::default()).unwrap()
     }
 
-    fn model(case: &Case) -> LayerModel {
-        LayerModel { codes: Arc::new(TokenCodes::load(directory_of(case).path()).unwrap()), cut: false }
+    fn model(case: &Case) -> HeadModel {
+        HeadModel { codes: Arc::new(TokenCodes::load(directory_of(case).path()).unwrap()), cut: false }
     }
 
     fn question(question: &Value) -> String {
         question["text"].as_str().unwrap().to_owned()
     }
 
-    fn answer(answer: ScoredText) -> Value {
+    fn answer(answer: Classified) -> Value {
         json!({ "label": answer.label, "scores": answer.scores })
     }
 
-    fn clear(case: &Case, client: &LayerClient) -> Option<Clear> {
+    fn clear(case: &Case, client: &HeadClient) -> Option<Clear> {
         let directory = directory_of(case);
         let table = CompressedTable::load(directory.path()).unwrap();
         let head = LinearHead::load(directory.path().join(HEAD)).unwrap();

@@ -14,7 +14,7 @@ use crate::progress::note;
 const KINDS: [(&str, &str, &str); 10] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
-    ("layer", "private classification by a layer over embeddings", "unspoken embed classify"),
+    ("layer", "private classification by a head over embeddings", "unspoken classify"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken pir get"),
     ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),

@@ -40,7 +40,7 @@ fn local_mistakes_are_named_before_the_service_is_waited_for() {
     let sums = ["sums", "send", "--trust-first"];
     for (command, part) in [
         (&["classify", "--model", "/no/such/model", "a text"][..], "/no/such/model"),
-        (&["embed", "classify", "--model", "/no/such/model", "a text"], "/no/such/model"),
+        (&["classify", "--model", "/no/such/model", "a text"], "/no/such/model"),
         (&[&sums[..], &["--csv", "/no/such/file"]].concat(), "cannot read /no/such/file"),
         (&[&sums[..], &["a=1", "a=2"]].concat(), "a is given twice"),
         (&["pir", "get", "K1", "--ca", "/dev/null"], "certificate authorities (--ca, ca_file=): found an empty file"),

@@ -15,7 +15,7 @@ use unspoken_pir_scheme::Preset;
 const KINDS: [(&str, &str, &str); 6] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
-    ("layer", "private classification by a layer over embeddings", "unspoken embed classify"),
+    ("layer", "private classification by a head over embeddings", "unspoken classify"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken pir get"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
@@ -87,7 +87,7 @@ impl Files {
         let offers = [
             format!("classify:classify={},preset=n14_depth8_scale30", self.path("spam")),
             format!("embed:embed={}", self.path("table")),
-            format!("embed:layer={},layer={}", self.path("table"), self.path("head.safetensors")),
+            format!("classify:layer={},head={}", self.path("table"), self.path("head.safetensors")),
             format!("digits:digits={}", self.path("digits")),
             format!("pir:retrieve={}", self.path("codes")),
             format!("matrix:matrix={}", self.path("program")),
@@ -105,7 +105,7 @@ impl Files {
         let arguments: &[&str] = match kind {
             "classify" => &["classify", "--model", &spam, "word1 number 3"],
             "embed" => &["embed", "ask", "--model", &table, "t3 t39"],
-            "layer" => &["embed", "classify", "--model", &table, "--usage", "t3 t39"],
+            "layer" => &["classify", "--model", &table, "--usage", "t3 t39"],
             "digits" => &["digits", "ask", "--images", &image],
             "retrieve" => &["pir", "get", "K7", "--usage"],
             _ => &["matrix", "ask", "--input", &input, "--out", &self.path("out.npy")],
@@ -172,7 +172,7 @@ fn found(directory: &Path, end: &str) -> bool {
 fn a_command_says_what_it_sends_before_it_does() {
     let files = Files::new();
     let service = files.serve();
-    // `get` and `embed classify` print the usage on standard error, the others print it; `classify` does not.
+    // `get` and `classify` print the usage on standard error, the others print it; `classify` does not.
     for kind in ["embed", "layer", "digits", "retrieve", "matrix"] {
         // One state each: with the same state, applications share keys.
         let state = files.path(&format!("state-{kind}"));

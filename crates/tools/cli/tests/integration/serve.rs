@@ -296,11 +296,11 @@ fn a_head_over_a_table_classifies_texts_as_it_does_in_the_clear() {
     assert!(accuracy > 0.7, "{report}");
 
     let keys = files.path("keys");
-    let flags = ["--embedding", &table, "--layer", &head, "--name", "embed/parity", "--data-dir", &keys];
+    let flags = ["--model", &table, "--head", &head, "--name", "embed/parity", "--data-dir", &keys];
     let service = Service::start(&flags, Stdio::null());
     let state = files.path("state");
     let ask = |more: &[&str]| {
-        let base = ["embed", "classify", "--url", &service.url, "--state-dir", &state, "--model", &table];
+        let base = ["classify", "--url", &service.url, "--state-dir", &state, "--model", &table];
         unspoken(&[&base[..], more].concat())
     };
     let said = text(&ask(&["--json", "t0 t2", "t1 t3 t5", ""]));
@@ -337,19 +337,19 @@ fn a_head_over_a_table_classifies_texts_as_it_does_in_the_clear() {
 fn heads_that_do_not_fit_are_refused() {
     let files = Files::new();
     let refused = |more: &[&str]| complaint(&unspoken(&[&["serve"], more].concat()));
-    let said = refused(&["--layer", "/nowhere"]);
-    assert!(said.contains("--layer belongs to one of --embedding, and none is given"), "{said}");
-    let offer = files.offer("embed", "glove", ",layer=/nowhere/head.safetensors");
+    let said = refused(&["--head", "/nowhere"]);
+    assert!(said.contains("--head belongs to one of --model, and none is given"), "{said}");
+    let offer = files.offer("classify", "glove", ",head=/nowhere/head.safetensors");
     let said = refused(&["--offer", &offer]);
     assert!(said.contains("option layer") && said.contains("read /nowhere/head.safetensors"), "{said}");
     let (table, head) = (files.path("glove"), files.path("glove/server.safetensors"));
-    let said = refused(&["--embedding", &table, "--layer", &head]);
+    let said = refused(&["--model", &table, "--head", &head]);
     assert!(said.contains("found 1 tensors: \"subtables\"") && said.contains("\"weight\" and \"bias\""), "{said}");
     let header = r#"{"__metadata__":{"classes":"[\"a\",\"b\"]"},"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
         "weight":{"dtype":"F32","shape":[2,4],"data_offsets":[8,40]}}"#;
     let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 40]].concat();
     std::fs::write(files.path("wide.safetensors"), bytes).unwrap();
-    let said = refused(&["--embedding", &table, "--layer", &files.path("wide.safetensors")]);
+    let said = refused(&["--model", &table, "--head", &files.path("wide.safetensors")]);
     assert!(said.contains("found weights for 4 numbers of an embedding, needed 3"), "{said}");
 }
 

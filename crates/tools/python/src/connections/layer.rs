@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use unspoken_classify::{Classified, HeadClient, HeadModel};
 use unspoken_client::{ServiceClient, StateDir};
-use unspoken_layer::{LayerClient, LayerModel, ScoredText};
 use unspoken_protocol::ClientHalf;
 
 use super::offline::{decrypt, encrypt, tag};
@@ -17,13 +17,13 @@ use crate::model::matrix;
 /// A linear head over an embedding table of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct LayerConnection {
-    client: ServiceClient<LayerClient>,
+    client: ServiceClient<HeadClient>,
     application: String,
 }
 
 /// The client's part of a layer.
-fn layer_model(codes: &Codes, cut: bool) -> LayerModel {
-    LayerModel { codes: codes.codes().clone(), cut }
+fn layer_model(codes: &Codes, cut: bool) -> HeadModel {
+    HeadModel { codes: codes.codes().clone(), cut }
 }
 
 #[pymethods]
@@ -56,7 +56,7 @@ impl LayerConnection {
         state_dir: PathBuf,
         questions: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        predicted_cost::<LayerClient>(py, service, application, &state_dir, questions, |_| layer_model(codes, false))
+        predicted_cost::<HeadClient>(py, service, application, &state_dir, questions, |_| layer_model(codes, false))
     }
 
     /// One label per text, and scores of shape (texts, classes), with noise if they are to be shared, and
@@ -144,7 +144,7 @@ impl LayerConnection {
     fn labelled<'py>(
         &self,
         py: Python<'py>,
-        answers: Vec<ScoredText>,
+        answers: Vec<Classified>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
         let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
         let scores = matrix(py, scores.concat(), labels.len(), self.client.description().classes().len())?;

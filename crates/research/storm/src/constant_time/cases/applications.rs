@@ -8,13 +8,14 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
 use unspoken_ckks::Preset;
-use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
+use unspoken_classify::{
+    ClassifyClient, ClassifyOptions, ClassifyServer, HeadClient, HeadModel, HeadServer, HeadTables,
+};
 use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, LinearHead, TokenCodes, TokenList, compress};
 use unspoken_encrypted_matrix::{Graph, Operation};
 use unspoken_fasttext::{Encoder, TrainOptions, fit};
-use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
 use unspoken_matrix::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, KeyGenerator, Request, ServerHalf};
 
@@ -131,22 +132,23 @@ pub fn prepare_layer(directory: &Path) -> anyhow::Result<()> {
     let classes = ["ham", "spam"].map(String::from).to_vec();
     let head = LinearHead::new(classes, 128, 3, vec![1.0, -0.5, 0.25, -1.0, 0.5, 2.0], vec![0.1, -0.1])?;
     let parameters = Preset::find("insecure_n11_depth9_scale50")?.build()?;
-    let server = LayerServer::new(&head, table.subtables(), &parameters, &LayerOptions::default())?;
+    let server =
+        HeadServer::new(&HeadTables::new(&head, table.subtables())?, &parameters, &ClassifyOptions::default())?;
     for messages in BATCHES {
         let directory = directory.join(messages.len().to_string());
         std::fs::create_dir(&directory)?;
-        let model = LayerModel { codes: Arc::new(table.codes().clone()), cut: false };
-        ask_server::<_, LayerClient>(&server, model, messages, &directory)?;
+        let model = HeadModel { codes: Arc::new(table.codes().clone()), cut: false };
+        ask_server::<_, HeadClient>(&server, model, messages, &directory)?;
     }
     Ok(())
 }
 
 /// As [`classify`].
 pub fn layer(directory: &Path) -> anyhow::Result<()> {
-    let model = LayerModel { codes: Arc::new(TokenCodes::load(directory.join("table"))?), cut: false };
+    let model = HeadModel { codes: Arc::new(TokenCodes::load(directory.join("table"))?), cut: false };
     for messages in BATCHES {
         let Asked { description, stored, answer } = Asked::read(&directory.join(messages.len().to_string()))?;
-        let client = open_client::<LayerClient>(&description, model.clone(), &stored)?;
+        let client = open_client::<HeadClient>(&description, model.clone(), &stored)?;
         let encoded = client.encode(messages)?;
         client.check_answer(&answer, messages.len())?;
         let answers = client.read(&answer, &encoded)?;

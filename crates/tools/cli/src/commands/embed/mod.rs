@@ -1,7 +1,6 @@
 //! `unspoken embed`
 
 mod ask;
-mod classify;
 mod compress;
 mod report;
 mod train;
@@ -11,8 +10,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
 
-/// Compress embedding tables, measure the loss, look up embeddings privately, train linear heads over them, and
-/// classify texts with them privately
+/// Compress embedding tables, measure the loss, look up embeddings privately, and train linear heads over them
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Compress a table
@@ -23,8 +21,6 @@ pub enum Command {
     Ask(ask::Arguments),
     /// Train a linear head over the mean embedding of a text
     Train(train::Arguments),
-    /// Classify texts with an encrypted query to a service that has a head over a table
-    Classify(classify::Arguments),
 }
 
 /// Runs the command.
@@ -34,7 +30,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Report(arguments) => report::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),
         Command::Train(arguments) => train::run(arguments),
-        Command::Classify(arguments) => classify::run(arguments),
     }
 }
 

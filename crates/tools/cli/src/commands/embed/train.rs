@@ -15,7 +15,7 @@ use crate::interrupt;
 ///
 /// The head is trained in the clear on the compressed embeddings, by logistic regression. It is a safetensors file with
 /// the tensors `weight` (classes x numbers of an embedding) and `bias`, and the names of the classes. Serve it with
-/// `unspoken serve --embedding DIR --layer FILE`, and ask with `unspoken embed classify`. The data are as for `unspoken
+/// `unspoken serve --offer classify=DIR,head=FILE`, and ask with `unspoken classify`. The data are as for `unspoken
 /// train`.
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -227,7 +227,7 @@ const EXAMPLES: &str = "
 Examples:
   unspoken serve --offer classify:classify/spam=model
   unspoken serve --offer classify:classify/spam=spam,query=compact --offer embed=glove --offer pir:pir/codes=codes
-  unspoken serve --offer embed:embed/sentiment=glove,layer=head.safetensors
+  unspoken serve --offer classify:classify/sentiment=glove,head=head.safetensors
   unspoken serve --offer pir-shard=shards/shard-1 --listen 10.0.0.1:8080
   unspoken serve --offer pir-router:pir/codes=shards.toml
   unspoken serve --config service.toml --metrics-listen 127.0.0.1:9464

@@ -17,8 +17,11 @@ pub struct Shorthands {
     /// Short for --offer embed=DIR
     #[arg(long, value_name = "DIR")]
     embedding: Option<PathBuf>,
-    /// Option `layer` of --embedding: serve the scores of a linear head over it, and no embeddings
+    /// Option `head` of --model: a linear head over an embedding table
     #[arg(long, value_name = "FILE")]
+    head: Option<PathBuf>,
+    /// Option `layer` of --embedding: the spelling of --head of the last release
+    #[arg(long, value_name = "FILE", hide = true)]
     layer: Option<PathBuf>,
     /// Short for --offer digits=DIR
     #[arg(long, value_name = "DIR")]
@@ -96,9 +99,14 @@ impl Shorthands {
         if let Some(name) = &self.name {
             the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, CHAT])?.name = Some(name.clone());
         }
-        let layer = self.layer.as_ref().map(|path| path.to_str().map(str::to_owned).context("--layer: not UTF-8"));
-        let options: [(&str, &str, Option<String>, &[_]); 6] = [
-            ("--layer", "layer", layer.transpose()?, &[EMBEDDING]),
+        let text = |path: &Option<PathBuf>, flag| {
+            path.as_ref()
+                .map(|path| path.to_str().map(str::to_owned).with_context(|| format!("{flag}: not UTF-8")))
+                .transpose()
+        };
+        let options: [(&str, &str, Option<String>, &[_]); 7] = [
+            ("--head", "head", text(&self.head, "--head")?, &[MODEL]),
+            ("--layer", "layer", text(&self.layer, "--layer")?, &[EMBEDDING]),
             ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
             ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, CHAT]),
             ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),

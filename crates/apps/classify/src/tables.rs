@@ -3,9 +3,10 @@
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::Precision;
 
-use crate::error::ScoreError;
+use crate::description::Kind;
+use crate::error::ClassifyError;
 
-/// The tables of an application: what each column of each subtable adds to the score of each class.
+/// The tables of a model: what each column of each subtable adds to the score of each class.
 ///
 /// The score of a text is `z_c = sum over its tokens i and the subtables t of S_t[c, j_(i,t)]`. The rows of each table
 /// are centred, `sum_j S_t[c, j] = 0`, so that a padded slot adds nothing.
@@ -25,12 +26,24 @@ pub struct TokenScores<'a> {
     pub values: &'a [f64],
 }
 
+/// A model that a service has.
+pub trait ModelTables {
+    /// Its kind.
+    type Kind: Kind;
+
+    /// Its tables.
+    fn token_scores(&self) -> TokenScores<'_>;
+
+    /// What its kind adds to a description.
+    fn own(&self) -> <Self::Kind as Kind>::Own;
+}
+
 impl TokenScores<'_> {
     /// Refuses tables of another number of entries than the shape says.
-    pub(crate) fn check(&self) -> Result<(), ScoreError> {
+    pub(crate) fn check(&self) -> Result<(), ClassifyError> {
         let needed = self.subtables * self.classes * self.columns;
         if self.values.len() != needed {
-            return Err(ScoreError::mismatch("score tables", format!("{} entries", self.values.len()), needed));
+            return Err(ClassifyError::mismatch("score tables", format!("{} entries", self.values.len()), needed));
         }
         Ok(())
     }
@@ -52,7 +65,7 @@ impl TokenScores<'_> {
         &self,
         parameters: &CkksParameters,
         error_bound: f64,
-    ) -> Result<Precision, ScoreError> {
+    ) -> Result<Precision, ClassifyError> {
         let spread = |t: usize, j: usize| {
             let column = (0..self.classes).map(|c| self.row(t, c)[j]);
             let (low, high) =
@@ -62,7 +75,7 @@ impl TokenScores<'_> {
         let spreads = (0..self.subtables).flat_map(|t| (0..self.columns).map(move |j| (t, j)));
         let bound = self.bound();
         if bound <= error_bound {
-            return Err(ScoreError::mismatch(
+            return Err(ClassifyError::mismatch(
                 "score tables",
                 format!("scores of texts up to {bound:.1e}"),
                 format!(

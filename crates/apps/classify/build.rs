@@ -1,7 +1,7 @@
 //! Compiles the protobuf schema without an installed `protoc`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let schema = "proto/unspoken/scores/v1/scores.proto";
+    let schema = "proto/unspoken/classify/v1/classify.proto";
     println!("cargo:rerun-if-changed={schema}");
     prost_build::Config::new().compile_fds(protox::compile([schema], ["proto"])?)?;
     Ok(())

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::Preset;
+use unspoken_classify::{
+    Classified, ClassifyError, ClassifyOptions, HeadClient, HeadDescription, HeadModel, HeadServer, HeadTables,
+};
 use unspoken_embedding::{
     CompressOptions, CompressedTable, EmbeddingTable, HeadError, HeadOptions, LinearHead, TextReader, TokenList,
     compress,
 };
-use unspoken_layer::{Description, LayerClient, LayerError, LayerModel, LayerOptions, LayerServer, ScoredText};
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::EvaluationKeys;
@@ -35,28 +37,28 @@ fn head() -> LinearHead {
     LinearHead::new(classes, 32, 5, weights, vec![0.5, -1.25, 0.0]).unwrap()
 }
 
-fn server_of(head: &LinearHead, table: &CompressedTable, preset: &str, options: &LayerOptions) -> LayerServer {
+fn server_of(head: &LinearHead, table: &CompressedTable, preset: &str, options: &ClassifyOptions) -> HeadServer {
     let parameters = Preset::find(preset).unwrap().build().unwrap();
-    LayerServer::new(head, table.subtables(), &parameters, options).unwrap()
+    HeadServer::new(&HeadTables::new(head, table.subtables()).unwrap(), &parameters, options).unwrap()
 }
 
-fn client_of(server: &LayerServer, table: &CompressedTable, cut: bool) -> LayerClient {
-    let description = Description::insecure_from_bytes(&server.describe()).unwrap();
-    LayerClient::open(description, LayerModel { codes: Arc::new(table.codes().clone()), cut }, None).unwrap()
+fn client_of(server: &HeadServer, table: &CompressedTable, cut: bool) -> HeadClient {
+    let description = HeadDescription::insecure_from_bytes(&server.describe()).unwrap();
+    HeadClient::open(description, HeadModel { codes: Arc::new(table.codes().clone()), cut }, None).unwrap()
 }
 
-fn keys(server: &LayerServer, client: &LayerClient) -> EvaluationKeys {
+fn keys(server: &HeadServer, client: &HeadClient) -> EvaluationKeys {
     let mut bundle = Vec::new();
     client.keyring().write_keys(&mut bundle, |_, _| {}, &GO).unwrap();
     server.load_keys(&mut bundle.as_slice()).unwrap()
 }
 
 fn ask(
-    server: &LayerServer,
-    client: &mut LayerClient,
+    server: &HeadServer,
+    client: &mut HeadClient,
     keys: &EvaluationKeys,
     texts: &[&str],
-) -> (Vec<ScoredText>, [usize; 2]) {
+) -> (Vec<Classified>, [usize; 2]) {
     let encoded = client.encode(texts).unwrap();
     let query = client.query(&encoded).unwrap();
     let answer = server.answer(&Request::new(CLIENT, keys, &query), &Call::default()).unwrap();
@@ -70,7 +72,7 @@ fn texts() -> Vec<String> {
     vec![String::new(), "w3".into(), "w1 w1 zebra w59".into(), "zebra okapi".into(), all.join(" ")]
 }
 
-fn check(table: &CompressedTable, head: &LinearHead, text: &str, found: &ScoredText, error: f64) {
+fn check(table: &CompressedTable, head: &LinearHead, text: &str, found: &Classified, error: f64) {
     let clear = head.scores(table, &TextReader::new(table.codes().tokens()).read(text).ids).unwrap();
     for (encrypted, clear) in found.scores.iter().zip(&clear) {
         assert!((encrypted - clear).abs() < error, "{text:?}: {encrypted} {clear}");
@@ -82,9 +84,9 @@ fn check(table: &CompressedTable, head: &LinearHead, text: &str, found: &ScoredT
 fn encrypted_scores_are_the_heads_scores() {
     for (unknown, columns) in [(false, 16), (true, 10)] {
         let (table, head) = (table(0, columns, unknown), head());
-        let server = server_of(&head, &table, PRESET, &LayerOptions::default());
+        let server = server_of(&head, &table, PRESET, &ClassifyOptions::default());
         assert!(server.description().has_short_queries());
-        assert_eq!(server.description().classes(), ["a", "b", "c"]);
+        assert_eq!(server.description().labels(), ["a", "b", "c"]);
         let mut client = client_of(&server, &table, false);
         let keys = keys(&server, &client);
         let texts = texts();
@@ -113,7 +115,7 @@ fn compact_queries_have_the_same_scores() {
     for (short_queries, preset) in
         [(false, "insecure_n11_boot_depth9_scale50"), (true, "insecure_n11_query_depth11_scale40")]
     {
-        let options = LayerOptions { query: QueryForm::Compact, short_queries, ..LayerOptions::default() };
+        let options = ClassifyOptions { query: QueryForm::Compact, short_queries, ..ClassifyOptions::default() };
         let server = server_of(&head, &table, preset, &options);
         let mut client = client_of(&server, &table, false);
         let keys = keys(&server, &client);
@@ -130,8 +132,14 @@ fn compact_queries_have_the_same_scores() {
 fn the_error_of_the_chosen_plan_is_small_enough() {
     let (table, head) = (table(0, 16, true), head());
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    let choose =
-        |error| LayerServer::with_error(&head, table.subtables(), error, Some(&parameters), &LayerOptions::default());
+    let choose = |error| {
+        HeadServer::with_error(
+            &HeadTables::new(&head, table.subtables()).unwrap(),
+            error,
+            Some(&parameters),
+            &ClassifyOptions::default(),
+        )
+    };
     assert!(choose(1e-2).unwrap().precision().unwrap().error_bound <= 1e-2);
     let error = choose(1e-30).err().unwrap().to_string();
     assert!(error.contains("the smallest bound is"), "{error}");
@@ -140,7 +148,7 @@ fn the_error_of_the_chosen_plan_is_small_enough() {
 #[test]
 fn long_texts_are_refused_or_cut() {
     let (table, head) = (table(0, 16, true), head());
-    let server = server_of(&head, &table, PRESET, &LayerOptions::default());
+    let server = server_of(&head, &table, PRESET, &ClassifyOptions::default());
     let long = "w5 ".repeat(33);
     // The service cannot tell a refused text from another one: a query is sent, and the answer is decrypted.
     let mut refusing = client_of(&server, &table, false);
@@ -152,7 +160,7 @@ fn long_texts_are_refused_or_cut() {
     assert_eq!(query.len(), refusing.query(&as_long).unwrap().len());
     let answer = server.answer(&Request::new(CLIENT, &keys_of_refusing, &query), &Call::default()).unwrap();
     let error = refusing.read(&answer, &encoded).unwrap_err();
-    assert!(matches!(error, LayerError::TooLong { position: 2, found: 33, most: 32 }), "{error}");
+    assert!(matches!(error, ClassifyError::TooLong { position: 2, found: 33, most: 32 }), "{error}");
     let mut client = client_of(&server, &table, true);
     let keys = keys(&server, &client);
     let (answers, _) = ask(&server, &mut client, &keys, &[&long]);
@@ -165,20 +173,20 @@ fn a_bound_of_tokens_that_shrinks_is_refused() {
     let describe = |most| {
         let classes = ["a", "b"].map(String::from).to_vec();
         let head = LinearHead::new(classes, most, 5, vec![1.0; 10], vec![0.0; 2]).unwrap();
-        let server = server_of(&head, &table, PRESET, &LayerOptions::default());
-        Description::insecure_from_bytes(&server.describe()).unwrap()
+        let server = server_of(&head, &table, PRESET, &ClassifyOptions::default());
+        HeadDescription::insecure_from_bytes(&server.describe()).unwrap()
     };
     let (short, long) = (describe(16), describe(32));
-    LayerClient::check_change(&short, &long).unwrap();
-    LayerClient::check_change(&long, &long).unwrap();
-    let error = LayerClient::check_change(&long, &short).unwrap_err().to_string();
+    HeadClient::check_change(&short, &long).unwrap();
+    HeadClient::check_change(&long, &long).unwrap();
+    let error = HeadClient::check_change(&long, &short).unwrap_err().to_string();
     assert!(error.contains("found 16 tokens of a text, needed 32 at least, as before"), "{error}");
 }
 
 #[test]
 fn shared_scores_have_noise_and_labels_that_follow() {
     let (table, head) = (table(0, 16, true), head());
-    let server = server_of(&head, &table, PRESET, &LayerOptions::default());
+    let server = server_of(&head, &table, PRESET, &ClassifyOptions::default());
     let mut client = client_of(&server, &table, false);
     let keys = keys(&server, &client);
     let (answers, _) = ask(&server, &mut client, &keys, &["w1 w2 w3 w4", ""]);
@@ -212,15 +220,15 @@ fn shared_scores_have_noise_and_labels_that_follow() {
 #[test]
 fn halves_that_do_not_belong_together_are_refused() {
     let (one, two, head) = (table(0, 16, false), table(1, 16, false), head());
-    let server = server_of(&head, &one, PRESET, &LayerOptions::default());
-    let description = || Description::insecure_from_bytes(&server.describe()).unwrap();
-    let model = |table: &CompressedTable| LayerModel { codes: Arc::new(table.codes().clone()), cut: false };
-    let error = LayerClient::open(description(), model(&two), None).err().unwrap().to_string();
+    let server = server_of(&head, &one, PRESET, &ClassifyOptions::default());
+    let description = || HeadDescription::insecure_from_bytes(&server.describe()).unwrap();
+    let model = |table: &CompressedTable| HeadModel { codes: Arc::new(table.codes().clone()), cut: false };
+    let error = HeadClient::open(description(), model(&two), None).err().unwrap().to_string();
     assert!(error.contains("another compressed table"), "{error}");
     // Another head over the same table has another id: old descriptions are refused.
     let weights = head.weights().iter().map(|w| w + 0.5).collect();
     let other = LinearHead::new(head.classes().to_vec(), 32, 5, weights, head.bias().to_vec()).unwrap();
-    let newer = server_of(&other, &one, PRESET, &LayerOptions::default());
+    let newer = server_of(&other, &one, PRESET, &ClassifyOptions::default());
     let mut client = client_of(&server, &one, false);
     let keys = keys(&server, &client);
     let encoded = client.encode(&["w1"]).unwrap();
@@ -229,23 +237,26 @@ fn halves_that_do_not_belong_together_are_refused() {
     assert!(error.contains("another model"), "{error}");
     let narrow = LinearHead::new(head.classes().to_vec(), 32, 4, vec![1.0; 12], vec![0.0; 3]).unwrap();
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    let error = LayerServer::new(&narrow, one.subtables(), &parameters, &LayerOptions::default()).err().unwrap();
-    assert!(matches!(error, LayerError::Head(HeadError::Width { found: 4, needed: 5 })), "{error}");
+    let error = HeadTables::new(&narrow, one.subtables()).err().unwrap();
+    assert!(matches!(error, ClassifyError::Head(HeadError::Width { found: 4, needed: 5 })), "{error}");
     let long = LinearHead::new(head.classes().to_vec(), 1 << 15, 5, vec![1.0; 15], vec![0.0; 3]).unwrap();
-    let error = LayerServer::new(&long, one.subtables(), &parameters, &LayerOptions::default()).err().unwrap();
+    let error =
+        HeadServer::new(&HeadTables::new(&long, one.subtables()).unwrap(), &parameters, &ClassifyOptions::default())
+            .err()
+            .unwrap();
     assert!(error.to_string().contains("tokens per text: found 32768"), "{error}");
 }
 
 #[test]
 fn descriptions_with_other_names_or_numbers_are_refused() {
-    let server = server_of(&head(), &table(0, 16, false), PRESET, &LayerOptions::default());
+    let server = server_of(&head(), &table(0, 16, false), PRESET, &ClassifyOptions::default());
     let sound = server.describe();
-    assert!(Description::from_bytes(&sound).is_err(), "insecure presets stay in tests");
-    assert_eq!(Description::insecure_from_bytes(&sound).unwrap().to_bytes(), sound);
+    assert!(HeadDescription::from_bytes(&sound).is_err(), "insecure presets stay in tests");
+    assert_eq!(HeadDescription::insecure_from_bytes(&sound).unwrap().to_bytes(), sound);
     for position in 0..sound.len() {
         let mut damaged = sound.clone();
         damaged[position] ^= 0x10;
-        assert!(Description::insecure_from_bytes(&damaged).is_err(), "{position}");
+        assert!(HeadDescription::insecure_from_bytes(&damaged).is_err(), "{position}");
     }
 }
 
@@ -259,7 +270,7 @@ fn a_trained_head_tells_encrypted_texts_apart() {
     let options = HeadOptions { max_tokens: 8, ridge: 1e-3 };
     let trained = LinearHead::fit(&table, &texts, &labels, &options, &GO).unwrap();
     assert!(trained.training_accuracy > 0.8, "{}", trained.training_accuracy);
-    let server = server_of(&trained.head, &table, PRESET, &LayerOptions::default());
+    let server = server_of(&trained.head, &table, PRESET, &ClassifyOptions::default());
     let mut client = client_of(&server, &table, false);
     let keys = keys(&server, &client);
     let texts: Vec<&str> = texts.iter().map(String::as_str).take(client.batch()).collect();

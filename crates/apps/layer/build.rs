@@ -1,8 +1,0 @@
-//! Compiles the protobuf schema without an installed `protoc`.
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let schema = "proto/unspoken/layer/v1/layer.proto";
-    println!("cargo:rerun-if-changed={schema}");
-    prost_build::Config::new().compile_fds(protox::compile([schema], ["proto"])?)?;
-    Ok(())
-}
