@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
 
-use crate::error::BenchError;
-
 /// The clock to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
@@ -85,22 +83,22 @@ impl<'a> Stopwatch<'a> {
     }
 
     /// Runs `work`; returns its result and the seconds it took. The caller drops the result, outside the measured time.
-    pub(crate) fn time<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<(T, f64), BenchError>
+    pub(crate) fn time<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> anyhow::Result<(T, f64)>
     where
         T: Send,
         E: Send,
-        BenchError: From<E>,
+        anyhow::Error: From<E>,
     {
         let (result, seconds) = self.threads.install(|| self.clock.time(work));
         Ok((result?, seconds))
     }
 
     /// Runs `work`; returns the seconds it took, without the time to drop its result.
-    pub(crate) fn seconds<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<f64, BenchError>
+    pub(crate) fn seconds<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> anyhow::Result<f64>
     where
         T: Send,
         E: Send,
-        BenchError: From<E>,
+        anyhow::Error: From<E>,
     {
         self.time(work).map(|(_, seconds)| seconds)
     }
@@ -148,14 +146,14 @@ impl Repetitions {
 
 /// An operation that is timed in turn with others: each call runs it once and returns the measurement, usually
 /// seconds.
-pub(crate) type TimedOperation<'a, T = f64> = Box<dyn FnMut() -> Result<T, BenchError> + 'a>;
+pub(crate) type TimedOperation<'a, T = f64> = Box<dyn FnMut() -> anyhow::Result<T> + 'a>;
 
 /// Times the operations in turn, after one warm-up round; returns the samples of each operation, repetition by
 /// repetition.
 pub(crate) fn alternate<T>(
     repetitions: Repetitions,
     operations: &mut [TimedOperation<'_, T>],
-) -> Result<Vec<Vec<T>>, BenchError> {
+) -> anyhow::Result<Vec<Vec<T>>> {
     for operation in operations.iter_mut() {
         operation()?;
     }

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use serde_json::json;
 
 use crate::clock::{TimedOperation, alternate};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::machine::available_memory_bytes;
 use crate::peer::RayCluster;
@@ -24,9 +23,11 @@ const COUNTS: [usize; 3] = [1, 2, 4];
 /// Bytes of a record of the database.
 const RECORD_BYTES: u64 = 2048;
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     if !RayCluster::is_set_up(&harness.options.root) {
-        return Err(BenchError::Cluster);
+        anyhow::bail!(
+            "there are no services on Ray; needed 'make python-env' and 'cargo build --release -p unspoken-cli'"
+        );
     }
     if harness.includes("overhead") {
         overhead(harness)?;
@@ -86,7 +87,7 @@ const SECURE: PassCase = PassCase {
 };
 
 /// Passes of language models in one process of one core and in two of them, beside what is predicted.
-fn llama(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn llama(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let cases = if harness.options.quick { &[SMALL, BLOCKS][..] } else { &[SMALL, BLOCKS, SECURE] };
     for case in cases {
         let found = available_memory_bytes().unwrap_or(u64::MAX);
@@ -101,7 +102,7 @@ fn llama(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn passes(harness: &mut Harness<'_>, case: &PassCase) -> Result<(), BenchError> {
+fn passes(harness: &mut Harness<'_>, case: &PassCase) -> anyhow::Result<()> {
     let mut alone: Option<Vec<f64>> = None;
     for processes in [1, 2] {
         harness.progress(format!("{}: {processes} of 2 processes", case.name));
@@ -132,7 +133,7 @@ fn passes(harness: &mut Harness<'_>, case: &PassCase) -> Result<(), BenchError> 
 }
 
 /// A question to a recogniser of digits with one replica on Ray, beside one without Ray.
-fn overhead(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn overhead(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     harness.progress("a recogniser of digits with and without Ray");
     let cluster = RayCluster::start(&harness.options.root, json!({ "part": "overhead" }))?;
     let case = ("digits, one replica".to_owned(), "digits ray".to_owned());
@@ -141,7 +142,7 @@ fn overhead(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 
 /// A question to a database in shards on Ray, beside the whole one without Ray; and the questions of several clients at
 /// once, which passes over the tables answer together.
-fn shards(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn shards(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     // Four shards need four blocks of 2,048 rows.
     let records: u64 = if harness.options.quick { 1 << 13 } else { 1 << 17 };
     harness.progress(format!("a database of {records} records in shards"));
@@ -162,7 +163,7 @@ fn measure(
     cases: &[(String, String)],
     plain: &str,
     bytes: u64,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let setup = cluster.borrow().setup.clone();
     let names = cases.iter().map(|(_, name)| name.as_str()).chain([plain]);
     let mut asking: Vec<TimedOperation<'_>> =

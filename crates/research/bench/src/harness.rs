@@ -6,7 +6,6 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::{Map, Value, json};
 
 use crate::clock::{Clock, Repetitions, Stopwatch};
-use crate::error::BenchError;
 use crate::machine::peak_memory_bytes;
 use crate::row::{Metric, Row, params};
 use crate::{Options, Suite};
@@ -26,10 +25,11 @@ impl<'a> Harness<'a> {
         options: &'a Options,
         sink: &'a mut dyn FnMut(Row),
         report_progress: &'a mut dyn FnMut(&str),
-    ) -> Result<Self, BenchError> {
+    ) -> anyhow::Result<Self> {
         let parts = suite.parts();
         if let Some(found) = options.only.iter().find(|part| !parts.contains(&part.as_str())) {
-            return Err(BenchError::Part { found: found.clone(), suite: suite.name(), needed: parts.join(", ") });
+            let needed = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
+            anyhow::bail!("no part '{found}' of the suite {}; there are {needed}", suite.name());
         }
         Ok(Harness { suite, options, single_thread: pool(1)?, sink, report_progress })
     }
@@ -119,14 +119,14 @@ impl<'a> Harness<'a> {
 }
 
 /// A pool of `threads` threads.
-pub(crate) fn pool(threads: usize) -> Result<ThreadPool, BenchError> {
-    let refuse = |reason: String| BenchError::Threads { threads, reason };
-    ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| refuse(error.to_string()))
+pub(crate) fn pool(threads: usize) -> anyhow::Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|error| anyhow::anyhow!("cannot start {threads} threads: {error}; request fewer"))
 }
 
 /// The rows that `measure` sends with the options of a quick run, for tests.
 #[cfg(test)]
-pub(crate) fn test_rows(suite: Suite, measure: impl FnOnce(&mut Harness<'_>) -> Result<(), BenchError>) -> Vec<Row> {
+pub(crate) fn test_rows(suite: Suite, measure: impl FnOnce(&mut Harness<'_>) -> anyhow::Result<()>) -> Vec<Row> {
     let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
     let mut rows = Vec::new();
     let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());

@@ -19,7 +19,6 @@ mod web;
 use std::path::PathBuf;
 
 pub use clock::Clock;
-pub use error::BenchError;
 use harness::Harness;
 pub use machine::{Machine, peak_memory_bytes};
 pub use row::Row;
@@ -88,11 +87,14 @@ impl Suite {
 }
 
 impl std::str::FromStr for Suite {
-    type Err = BenchError;
+    type Err = anyhow::Error;
 
-    fn from_str(name: &str) -> Result<Self, BenchError> {
+    fn from_str(name: &str) -> anyhow::Result<Self> {
         let found = Suite::ALL.into_iter().find(|suite| suite.name() == name);
-        found.ok_or_else(|| BenchError::Suite { found: name.to_owned() })
+        found.ok_or_else(|| {
+            let names: Vec<&str> = Suite::ALL.into_iter().map(Suite::name).collect();
+            anyhow::anyhow!("no suite '{name}'; there are {}", names.join(", "))
+        })
     }
 }
 
@@ -146,7 +148,7 @@ pub fn run(
     options: &Options,
     sink: &mut dyn FnMut(Row),
     progress: &mut dyn FnMut(&str),
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let mut harness = Harness::new(suite, options, sink, progress)?;
     match suite {
         Suite::Engine => engine::run(&mut harness),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
-use unspoken_bench::{BenchError, Clock, Machine, Options, Row, Suite};
+use unspoken_bench::{Clock, Machine, Options, Row, Suite};
 
 /// Measure algorithms against baselines
 ///
@@ -87,14 +87,14 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
 /// Runs a suite and prints its rows.
-fn measure(arguments: &Measurement) -> Result<(), BenchError> {
+fn measure(arguments: &Measurement) -> anyhow::Result<()> {
     let suite: Suite = arguments.suite.parse()?;
     let options = Options {
         quick: arguments.quick,

@@ -23,7 +23,6 @@ pub(crate) use silent::{SilentReport, SilentRetrieval};
 pub(crate) use v8::{ClientStep, V8};
 
 use crate::clock::{Clock, scaled};
-use crate::error::BenchError;
 
 const SCRIPT: &str = "openfhe_peer.py";
 
@@ -74,7 +73,7 @@ impl PeerTimes {
     }
 
     /// Time of the one requested call.
-    fn first(&self, peer: &'static str, clock: Clock) -> Result<f64, BenchError> {
+    fn first(&self, peer: &'static str, clock: Clock) -> anyhow::Result<f64> {
         self.seconds(clock).first().copied().ok_or_else(|| failure(peer, "an answer without times"))
     }
 }
@@ -88,7 +87,7 @@ impl OpenFhe {
     }
 
     /// Starts the process, which creates its context and keys.
-    pub(crate) fn start(root: &Path, request: OpenFheRequest, clock: Clock) -> Result<Self, BenchError> {
+    pub(crate) fn start(root: &Path, request: OpenFheRequest, clock: Clock) -> anyhow::Result<Self> {
         let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
         let OpenFheRequest { log_n, log_qp, digits } = request;
         let setup = process.ask(&json!({ "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "digits": digits }))?;
@@ -96,7 +95,7 @@ impl OpenFhe {
     }
 
     /// Seconds of one call of `operation` with `towers` primes left.
-    pub(crate) fn time(&mut self, operation: &str, towers: usize) -> Result<f64, BenchError> {
+    pub(crate) fn time(&mut self, operation: &str, towers: usize) -> anyhow::Result<f64> {
         let command = json!({ "cmd": "time", "op": operation, "level": towers, "reps": 1 });
         let times: PeerTimes = self.process.ask(&command)?;
         times.first(Self::NAME, self.clock)
@@ -124,14 +123,14 @@ struct PeerProcess {
 
 impl PeerProcess {
     /// Starts a script in Python.
-    fn open(peer: &'static str, root: &Path, name: &str) -> Result<Self, BenchError> {
+    fn open(peer: &'static str, root: &Path, name: &str) -> anyhow::Result<Self> {
         let mut command = Command::new(python(root));
         command.arg(script(root, name));
         Self::start(peer, command)
     }
 
     /// Starts a program.
-    fn start(peer: &'static str, mut command: Command) -> Result<Self, BenchError> {
+    fn start(peer: &'static str, mut command: Command) -> anyhow::Result<Self> {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -142,7 +141,7 @@ impl PeerProcess {
         Ok(PeerProcess { peer, process, input, output: BufReader::new(output) })
     }
 
-    fn ask<T: for<'de> Deserialize<'de>>(&mut self, command: &Value) -> Result<T, BenchError> {
+    fn ask<T: for<'de> Deserialize<'de>>(&mut self, command: &Value) -> anyhow::Result<T> {
         let failure = |reason: String| failure(self.peer, reason);
         let broken = |error: std::io::Error| failure(format!("stopped answering: {error}"));
         writeln!(self.input, "{command}").and_then(|()| self.input.flush()).map_err(broken)?;
@@ -160,7 +159,7 @@ impl PeerProcess {
 
 impl PeerProcess {
     /// Ends the process, and waits until it has cleaned up.
-    fn quit(mut self) -> Result<(), BenchError> {
+    fn quit(mut self) -> anyhow::Result<()> {
         let _: Value = self.ask(&json!({ "cmd": "quit" }))?;
         self.process.wait().map_err(|error| failure(self.peer, format!("cannot be ended: {error}")))?;
         Ok(())
@@ -175,8 +174,8 @@ impl Drop for PeerProcess {
     }
 }
 
-fn failure(peer: &'static str, reason: impl Into<String>) -> BenchError {
-    BenchError::Peer { peer, reason: reason.into() }
+fn failure(peer: &'static str, reason: impl Into<String>) -> anyhow::Error {
+    anyhow::anyhow!("peer {peer}: {}; run 'make peers' again, or leave peers out", reason.into())
 }
 
 fn python(root: &Path) -> PathBuf {

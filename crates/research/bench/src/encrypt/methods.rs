@@ -12,7 +12,6 @@ use unspoken_rlwe::{Ciphertext, FreshCiphertext, SeededCiphertext, ZeroEncryptio
 
 use super::scheme::{Encoded, Message, SchemeFixture};
 use crate::clock::{Stopwatch, TimedOperation};
-use crate::error::BenchError;
 
 /// Number of zeros in a pool. The oldest is taken first, so a zero is never taken right after its generation.
 pub(super) const POOL_SIZE: usize = 8;
@@ -84,7 +83,7 @@ pub(super) enum MethodOutput {
 }
 
 impl<'a> PreparedMethod<'a> {
-    pub(super) fn new(fixture: &'a SchemeFixture, method: EncryptionMethod) -> Result<Self, BenchError> {
+    pub(super) fn new(fixture: &'a SchemeFixture, method: EncryptionMethod) -> anyhow::Result<Self> {
         let pool = match method {
             EncryptionMethod::Pool { seeded } => {
                 let basis = fixture.space.basis();
@@ -98,20 +97,20 @@ impl<'a> PreparedMethod<'a> {
     }
 
     /// Fills the pool, if the method has one. Not timed.
-    pub(super) fn prepare(&mut self) -> Result<(), BenchError> {
+    pub(super) fn prepare(&mut self) -> anyhow::Result<()> {
         if let Some(pool) = &self.pool {
             pool.fill(&mut self.rng)?;
         }
         Ok(())
     }
 
-    fn take(&self) -> Result<ZeroEncryption, BenchError> {
+    fn take(&self) -> anyhow::Result<ZeroEncryption> {
         let pool = self.pool.as_ref().ok_or_else(|| unexpected("a method without a pool"))?;
         pool.take()?.ok_or_else(|| unexpected("an empty pool"))
     }
 
     /// Encrypts a message, or generates an encryption of zero.
-    pub(super) fn run(&mut self, message: &Message) -> Result<MethodOutput, BenchError> {
+    pub(super) fn run(&mut self, message: &Message) -> anyhow::Result<MethodOutput> {
         let (fixture, rng) = (self.fixture, &mut self.rng);
         match (self.method, &fixture.space, &message.own) {
             (EncryptionMethod::Vanilla, ..) => {
@@ -136,7 +135,7 @@ impl<'a> PreparedMethod<'a> {
         })
     }
 
-    fn approximate(&mut self, encoder: &ckks::Encoder, message: &ckks::Plaintext) -> Result<MethodOutput, BenchError> {
+    fn approximate(&mut self, encoder: &ckks::Encoder, message: &ckks::Plaintext) -> anyhow::Result<MethodOutput> {
         let fixture = self.fixture;
         let made = match self.method {
             EncryptionMethod::Seeded => Encrypted::Seeded(encoder.encrypt(message, &fixture.secret, &mut self.rng)?),
@@ -155,7 +154,7 @@ impl<'a> PreparedMethod<'a> {
         Ok(MethodOutput::Approximate(made))
     }
 
-    fn exact(&mut self, encoder: &exact::Encoder, message: &Poly) -> Result<MethodOutput, BenchError> {
+    fn exact(&mut self, encoder: &exact::Encoder, message: &Poly) -> anyhow::Result<MethodOutput> {
         let fixture = self.fixture;
         let fresh = match self.method {
             EncryptionMethod::Seeded => {
@@ -174,7 +173,7 @@ impl<'a> PreparedMethod<'a> {
     }
 
     /// Encrypts and decrypts once, untimed: a wrong result is an error.
-    pub(super) fn check(&mut self, case: &str, values: &[f64]) -> Result<(), BenchError> {
+    pub(super) fn check(&mut self, case: &str, values: &[f64]) -> anyhow::Result<()> {
         self.prepare()?;
         let (fixture, message) = (self.fixture, self.fixture.message(values)?);
         let made = self.run(&message)?;
@@ -213,6 +212,6 @@ fn client_key(fixture: &SchemeFixture, seeded: bool) -> ClientKey {
     }
 }
 
-fn unexpected(found: &str) -> BenchError {
+fn unexpected(found: &str) -> anyhow::Error {
     AuditError::Range { operation: "encrypt", found: found.into(), needed: "what the method takes".into() }.into()
 }

@@ -33,7 +33,6 @@ use seal::SealBaseline;
 use unspoken_audit::insecure_reproduction::RacheShape;
 use unspoken_audit::{Scheme, Size};
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::SealRequest;
 use crate::row::Metric;
@@ -101,7 +100,7 @@ fn few_caches(scheme: Scheme) -> Vec<RacheShape> {
     shapes
 }
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let case = if harness.options.quick { QUICK } else { FULL };
     let mut tables = Vec::new();
     if harness.includes(TABLES) {
@@ -110,7 +109,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     run_case(harness, &case, &tables)
 }
 
-fn run_case(harness: &mut Harness<'_>, case: &Case, tables: &[Table]) -> Result<(), BenchError> {
+fn run_case(harness: &mut Harness<'_>, case: &Case, tables: &[Table]) -> anyhow::Result<()> {
     if harness.includes(MODES) || harness.includes(TABLES) {
         let mut seal = SealBaseline::start(harness, case.seal)?;
         let fixture = SchemeFixture::new(Scheme::Ckks, case.size)?;

@@ -14,7 +14,6 @@ use super::scheme::{SCALE, SchemeFixture};
 use super::seal::{self, SealBaseline, SealOperation, SealPrimes};
 use super::{ENCRYPT, TOGETHER, VALUES, unit_values};
 use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::SealCall;
 use crate::row::{Metric, params};
@@ -79,7 +78,7 @@ pub(super) fn run(
     fixture: &SchemeFixture,
     seal: &mut SealBaseline,
     caches: &[RacheShape],
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     harness.progress("CKKS: every method in turn, with SEAL");
     let samples = sample(harness, fixture, seal)?;
     encodings(harness, fixture, seal, &samples);
@@ -96,7 +95,7 @@ pub(super) fn run(
 }
 
 /// Checks all methods, then times them in turn.
-fn sample(harness: &Harness<'_>, fixture: &SchemeFixture, seal: &mut SealBaseline) -> Result<MethodTimes, BenchError> {
+fn sample(harness: &Harness<'_>, fixture: &SchemeFixture, seal: &mut SealBaseline) -> anyhow::Result<MethodTimes> {
     let stopwatch = harness.stopwatch();
     let values = unit_values(fixture.slots());
     let message = fixture.message(&values)?;
@@ -235,7 +234,7 @@ fn report_rache(harness: &mut Harness<'_>, fixture: &SchemeFixture, shape: Rache
 }
 
 /// Bytes of ciphertexts on the wire, and of a pool's entries in memory.
-fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline) -> Result<(), BenchError> {
+fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline) -> anyhow::Result<()> {
     let (parameters, basis) = (fixture.space.rlwe(), fixture.space.basis());
     let theirs = seal.setup(SealPrimes::Matched).map(|setup| setup.ciphertext_bytes.clone());
     for (seeded, name) in [(true, "secret"), (false, "public key")] {

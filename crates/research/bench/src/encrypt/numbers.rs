@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// A column of a table.
@@ -21,7 +20,7 @@ const TABLES: [(&str, &str, &str); 3] = [
 
 impl Table {
     /// The tables that have been downloaded; reports the missing ones.
-    pub(super) fn all(harness: &mut Harness<'_>) -> Result<Vec<Table>, BenchError> {
+    pub(super) fn all(harness: &mut Harness<'_>) -> anyhow::Result<Vec<Table>> {
         let mut found = Vec::new();
         for (name, file, column) in TABLES {
             let path = harness.options.root.join(file);
@@ -35,8 +34,10 @@ impl Table {
 }
 
 /// Reads the numbers of a column of a CSV file without quotes.
-fn read(path: &Path, column: &str) -> Result<Vec<f64>, BenchError> {
-    let refuse = |reason: String| BenchError::Table { path: path.to_owned(), reason };
+fn read(path: &Path, column: &str) -> anyhow::Result<Vec<f64>> {
+    let refuse = |reason: String| {
+        anyhow::anyhow!("cannot read {}: {reason}; scripts/fetch_data.py downloads it anew", path.display())
+    };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();

@@ -6,7 +6,6 @@ use unspoken_ring::SecretRng;
 use super::methods::{EncryptionMethod, PreparedMethod};
 use super::scheme::SchemeFixture;
 use crate::clock::{Repetitions, TimedOperation, alternate};
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// Seconds, repetition by repetition.
@@ -36,7 +35,7 @@ pub(super) fn measure(
     fixture: &SchemeFixture,
     values: &[u64],
     repetitions: Repetitions,
-) -> Result<RacheTimes, BenchError> {
+) -> anyhow::Result<RacheTimes> {
     let stopwatch = harness.stopwatch();
     let mut rng = SecretRng::insecure_from_seed(3);
     let cache = Rache::new(&fixture.vanilla, shape, &mut rng)?;

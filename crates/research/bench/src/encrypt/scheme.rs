@@ -8,7 +8,7 @@ use unspoken_ckks as ckks;
 use unspoken_ring::{Poly, SecretRng};
 use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey};
 
-use crate::error::BenchError;
+use crate::error::wrong;
 
 /// The scale of CKKS messages: the paper's, and the scale of [`MessageSpace`].
 pub(super) const SCALE: f64 = (1u64 << 55) as f64;
@@ -40,7 +40,7 @@ pub(super) enum Encoded {
 }
 
 impl SchemeFixture {
-    pub(super) fn new(scheme: Scheme, size: Size) -> Result<Self, BenchError> {
+    pub(super) fn new(scheme: Scheme, size: Size) -> anyhow::Result<Self> {
         let space = MessageSpace::new(scheme, size)?;
         // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(1);
@@ -69,7 +69,7 @@ impl SchemeFixture {
 
     /// Encodes as the product does. CKKS repeats the values to fill the slots; the exact schemes round to the nearest
     /// integers.
-    pub(super) fn encode(&self, values: &[f64]) -> Result<Encoded, BenchError> {
+    pub(super) fn encode(&self, values: &[f64]) -> anyhow::Result<Encoded> {
         match &self.space {
             MessageSpace::Approximate(encoder) => {
                 Ok(Encoded::Approximate(encoder.encode_real(values, encoder.parameters().max_level(), SCALE)?))
@@ -82,7 +82,7 @@ impl SchemeFixture {
     }
 
     /// Encodes for every method.
-    pub(super) fn message(&self, values: &[f64]) -> Result<Message, BenchError> {
+    pub(super) fn message(&self, values: &[f64]) -> anyhow::Result<Message> {
         let own = self.encode(values)?;
         let mut published = None;
         if self.space.scheme() == Scheme::Bgv {
@@ -92,7 +92,7 @@ impl SchemeFixture {
     }
 
     /// Checks that a ciphertext decrypts to these numbers.
-    pub(super) fn check(&self, case: &str, found: &Ciphertext, values: &[f64]) -> Result<(), BenchError> {
+    pub(super) fn check(&self, case: &str, found: &Ciphertext, values: &[f64]) -> anyhow::Result<()> {
         let decrypted: Vec<f64> = match &self.space {
             MessageSpace::Approximate(encoder) => {
                 let slots = encoder.decode(&self.secret.decrypt(found)?, SCALE)?;
@@ -115,7 +115,7 @@ impl SchemeFixture {
         if decrypted.len() == values.len() && worst <= needed {
             return Ok(());
         }
-        Err(BenchError::Wrong { case: case.into(), found: worst, needed })
+        Err(wrong(case, worst, needed))
     }
 }
 

@@ -12,7 +12,6 @@ use super::scheme::SchemeFixture;
 use super::seal::{self, SealBaseline, SealPrimes};
 use super::{ENCRYPT, TOGETHER};
 use crate::clock::{alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::SealCall;
 use crate::row::{Metric, params};
@@ -23,7 +22,7 @@ pub(super) fn run(
     fixture: &SchemeFixture,
     seal: &mut SealBaseline,
     caches: &[RacheShape],
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let MessageSpace::Exact(encoder) = &fixture.space else { return Ok(()) };
     let (scheme, parameters) = (fixture.space.scheme(), encoder.parameters());
     let params = || {
@@ -89,11 +88,7 @@ fn seal_calls(method: EncryptionMethod) -> &'static [SealCall] {
 }
 
 /// Seconds of encoding, then of each method, then of each call of SEAL if it is there, taken in turn.
-fn sample(
-    harness: &Harness<'_>,
-    fixture: &SchemeFixture,
-    seal: &mut SealBaseline,
-) -> Result<Vec<Vec<f64>>, BenchError> {
+fn sample(harness: &Harness<'_>, fixture: &SchemeFixture, seal: &mut SealBaseline) -> anyhow::Result<Vec<Vec<f64>>> {
     let (there, seal) = (seal.is_there(), RefCell::new(seal));
     let stopwatch = harness.stopwatch();
     let limit = fixture.plain_modulus().map_or(1.0, |t| f64::from(t / 2));

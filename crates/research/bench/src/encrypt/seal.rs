@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::{Seal, SealCall, SealRequest, SealSetup};
 use crate::row::params;
@@ -24,7 +23,7 @@ pub(super) struct SealBaseline(Option<[Seal; 2]>);
 
 impl SealBaseline {
     /// Starts SEAL at both sets of primes, the matched one first.
-    pub(super) fn start(harness: &mut Harness<'_>, requests: [SealRequest; 2]) -> Result<Self, BenchError> {
+    pub(super) fn start(harness: &mut Harness<'_>, requests: [SealRequest; 2]) -> anyhow::Result<Self> {
         let (root, clock) = (&harness.options.root, harness.clock());
         if !harness.options.peers || !Seal::is_set_up(root) {
             harness.progress("SEAL is not measured: 'make peers' sets it up");
@@ -45,7 +44,7 @@ impl SealBaseline {
     }
 
     /// Seconds of one call; NaN if SEAL is absent.
-    pub(super) fn time(&mut self, (primes, call): SealOperation) -> Result<f64, BenchError> {
+    pub(super) fn time(&mut self, (primes, call): SealOperation) -> anyhow::Result<f64> {
         let Some([matched, fewest]) = &mut self.0 else { return Ok(f64::NAN) };
         match primes {
             SealPrimes::Matched => matched.time(call),

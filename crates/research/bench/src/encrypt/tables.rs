@@ -10,7 +10,6 @@ use super::rache;
 use super::scheme::{Message, SchemeFixture};
 use super::seal::{self, SealBaseline, SealPrimes};
 use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::SealCall;
 use crate::row::{Metric, params};
@@ -30,7 +29,7 @@ pub(super) fn run(
     seal: &mut SealBaseline,
     table: &Table,
     rows: usize,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     harness.progress(format!("{}: {} rows", table.name, table.values.len()));
     let repetitions = Repetitions::exactly(rows);
     // Distance between measured rows, so that they come from all parts of the table.
@@ -75,14 +74,14 @@ fn sample(
     messages: &[Vec<f64>],
     form: Form,
     repetitions: Repetitions,
-) -> Result<Vec<Vec<f64>>, BenchError> {
+) -> anyhow::Result<Vec<Vec<f64>>> {
     let stopwatch = harness.stopwatch();
     let mut operations: Vec<TimedOperation<'_>> = Vec::new();
     for method in EncryptionMethod::ENCRYPTING {
         let mut prepared = PreparedMethod::new(fixture, method)?;
         prepared.check(&format!("{method}, a row of a table"), &messages[0])?;
         let mut turn = 0;
-        let mut encrypt = move |values: &[f64]| -> Result<f64, BenchError> {
+        let mut encrypt = move |values: &[f64]| -> anyhow::Result<f64> {
             prepared.prepare()?;
             let (message, encoding) = stopwatch.time(|| fixture.encode(values))?;
             let message = Message::shared(message);

@@ -4,7 +4,7 @@ use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, 
 use unspoken_ring::{Backend, SecretRng};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
 
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 
 /// Largest allowed distance of a decrypted slot from its expected value.
 const TOLERANCE: f64 = 1.0 / 4096.0;
@@ -33,7 +33,7 @@ pub(super) struct Operands {
 }
 
 impl Fixture {
-    pub(super) fn new(preset: &Preset, backend: Backend) -> Result<Self, BenchError> {
+    pub(super) fn new(preset: &Preset, backend: Backend) -> anyhow::Result<Self> {
         let parameters = CkksParameters::with_backend(preset.literal()?, backend)?;
         // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(1);
@@ -41,7 +41,7 @@ impl Fixture {
         let encoder = Encoder::new(&parameters);
         let keys = EvaluationKeys::generate(&secret, &key_plan(&parameters), &mut rng)?;
         let values = [7, 11].map(|step| unit_values(parameters.slots(), step));
-        let mut encrypt = |values: &[f64]| -> Result<Ciphertext, BenchError> {
+        let mut encrypt = |values: &[f64]| -> anyhow::Result<Ciphertext> {
             let plain = encoder.encode_real(values, parameters.max_level(), parameters.scale())?;
             Ok(encoder.encrypt(&plain, &secret, &mut rng)?.expand(&parameters))
         };
@@ -57,7 +57,7 @@ impl Fixture {
         self.parameters.ring().backend().name()
     }
 
-    pub(super) fn operands(&self, level: usize) -> Result<Operands, BenchError> {
+    pub(super) fn operands(&self, level: usize) -> anyhow::Result<Operands> {
         let evaluator = self.evaluator();
         let a = evaluator.drop_to(&self.inputs[0], level)?;
         let b = evaluator.drop_to(&self.inputs[1], level)?;
@@ -74,12 +74,12 @@ impl Fixture {
         found: &rlwe::Ciphertext,
         scale: f64,
         expected: impl Fn(f64, f64, f64) -> f64,
-    ) -> Result<(), BenchError> {
+    ) -> anyhow::Result<()> {
         let slots = self.encoder.decode(&self.secret.decrypt(found)?, scale)?;
         let [a, b] = &self.values;
         let error = |(j, z): (usize, &Complex64)| (z - expected(a[j], b[j], a[(j + 1) % a.len()])).norm();
         let found = slots.iter().enumerate().map(error).fold(0.0, larger_error);
-        if found <= TOLERANCE { Ok(()) } else { Err(BenchError::Wrong { case: case.into(), found, needed: TOLERANCE }) }
+        if found <= TOLERANCE { Ok(()) } else { Err(wrong(case, found, TOLERANCE)) }
     }
 }
 

@@ -5,13 +5,12 @@ use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, KeyStorage, SeededSwitchingKey}
 
 use super::fixture::{Fixture, rotation_key};
 use crate::clock::alternate;
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::OpenFhe;
 use crate::row::{Metric, params};
 
 /// Keys for all levels: one rotation key, one relinearisation key.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture, peer: Option<&OpenFhe>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture, peer: Option<&OpenFhe>) -> anyhow::Result<()> {
     let ring = fixture.parameters.ring();
     let rotation = peer.map(|peer| peer.setup.rotation_key_bytes);
     let relinearisation = peer.map(|peer| peer.setup.relin_key_bytes);
@@ -33,7 +32,7 @@ fn bytes(
     case: &str,
     kind: KeyKind,
     serialised: Option<u64>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let plan = plan(fixture, kind);
     let rlwe = fixture.parameters.rlwe();
     let params = || params! { "preset": rlwe.name(), "keys": 1 };
@@ -45,7 +44,7 @@ fn bytes(
     Ok(())
 }
 
-fn seconds(harness: &mut Harness<'_>, fixture: &Fixture) -> Result<(), BenchError> {
+fn seconds(harness: &mut Harness<'_>, fixture: &Fixture) -> anyhow::Result<()> {
     let rlwe = fixture.parameters.rlwe();
     let (kind, chain) = (rotation_key(rlwe.ring()), rlwe.ring().chain().len());
     let plan = plan(fixture, kind);

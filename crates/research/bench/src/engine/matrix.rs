@@ -4,7 +4,6 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, Poly, Ring, RingKind, RingLiteral, RingMatrix, Seed};
 
 use crate::clock::{TimedOperation, alternate};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -30,7 +29,7 @@ struct Product {
 }
 
 /// One row per vector backend, with the portable one as baseline.
-pub(super) fn run(harness: &mut Harness<'_>, shape: Shape) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, shape: Shape) -> anyhow::Result<()> {
     harness.progress(format!("matrix product, {} x {}", shape.rows, shape.columns));
     let backends: Vec<Backend> = Backend::ALL.into_iter().filter(|backend| backend.is_available()).collect();
     let products: Vec<Product> = backends.iter().map(|&b| Product::new(shape, b)).collect::<Result<_, _>>()?;
@@ -62,7 +61,7 @@ pub(super) fn run(harness: &mut Harness<'_>, shape: Shape) -> Result<(), BenchEr
 }
 
 impl Product {
-    fn new(shape: Shape, backend: Backend) -> Result<Self, BenchError> {
+    fn new(shape: Shape, backend: Backend) -> anyhow::Result<Self> {
         let (degree, kind) = (1usize << shape.log_n, RingKind::Standard);
         let chain = primes_descending(1 << 16, 1 << 30, kind.prime_step(degree)).take(shape.primes).collect();
         let ring = Ring::new(

@@ -26,7 +26,6 @@ use fixture::Fixture;
 use unspoken_ckks::Preset;
 use unspoken_ring::Backend;
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::{OpenFhe, OpenFheRequest};
 
@@ -55,7 +54,7 @@ const BOOTSTRAP: &str = "bootstrap";
 
 pub(crate) const PARTS: [&str; 6] = [OPERATIONS, KEYS, THREADS, TRANSFORMS, MATRIX, BOOTSTRAP];
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let quick = harness.options.quick;
     if [OPERATIONS, KEYS, THREADS].iter().any(|part| harness.includes(part)) {
         compare(harness, if quick { QUICK } else { FULL })?;
@@ -79,7 +78,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 /// Runs the parts that need keys; the fixtures are dropped at the end.
-fn compare(harness: &mut Harness<'_>, comparison: Comparison) -> Result<(), BenchError> {
+fn compare(harness: &mut Harness<'_>, comparison: Comparison) -> anyhow::Result<()> {
     let mut peer = start_peer(harness, comparison)?;
     let mut fixtures = Vec::new();
     for backend in backends() {
@@ -107,7 +106,7 @@ fn backends() -> Vec<Backend> {
     backends
 }
 
-fn start_peer(harness: &mut Harness<'_>, comparison: Comparison) -> Result<Option<OpenFhe>, BenchError> {
+fn start_peer(harness: &mut Harness<'_>, comparison: Comparison) -> anyhow::Result<Option<OpenFhe>> {
     let root = &harness.options.root;
     if !harness.options.peers {
         return Ok(None);
@@ -195,7 +194,7 @@ mod tests {
 
     #[test]
     fn parts_are_measured_alone_and_unknown_ones_refused() {
-        let harness = |only: &str, check: &mut dyn FnMut(Result<Harness<'_>, BenchError>)| {
+        let harness = |only: &str, check: &mut dyn FnMut(anyhow::Result<Harness<'_>>)| {
             let options = Options { only: vec![only.into()], ..Options::default() };
             check(Harness::new(Suite::Engine, &options, &mut |_| (), &mut |_| ()));
         };

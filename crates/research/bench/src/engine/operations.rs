@@ -5,7 +5,6 @@ use unspoken_rlwe::{self as rlwe, Hoisted, galois};
 
 use super::fixture::{Fixture, Operands, STEPS};
 use crate::clock::{TimedOperation, alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::OpenFhe;
 use crate::row::{Metric, params};
@@ -79,7 +78,7 @@ impl Operation {
         fixture: &Fixture,
         operands: &'a Operands,
         hoisted: &Hoisted<'_>,
-    ) -> Result<Outcome<'a>, BenchError> {
+    ) -> anyhow::Result<Outcome<'a>> {
         let (evaluator, ring) = (fixture.evaluator(), fixture.parameters.ring());
         let Operands { a, b, product, plain, .. } = operands;
         Ok(match self {
@@ -98,7 +97,7 @@ impl Operation {
     }
 
     /// Runs the operation once untimed and decrypts: a wrong result is an error.
-    fn check(self, fixture: &Fixture, operands: &Operands, hoisted: &Hoisted<'_>) -> Result<(), BenchError> {
+    fn check(self, fixture: &Fixture, operands: &Operands, hoisted: &Hoisted<'_>) -> anyhow::Result<()> {
         let expected = |a: f64, b: f64, next: f64| match self {
             Operation::Rotate | Operation::Hoist | Operation::HoistedRotation => next,
             Operation::Add => a + b,
@@ -125,7 +124,7 @@ pub(super) fn run(
     harness: &mut Harness<'_>,
     fixtures: &[Fixture],
     mut peer: Option<&mut OpenFhe>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     for (name, level) in levels(fixtures[0].parameters.max_level()) {
         let operands: Vec<Operands> = fixtures.iter().map(|f| f.operands(level)).collect::<Result<_, _>>()?;
         for operation in Operation::ALL {
@@ -144,7 +143,7 @@ fn measure(
     fixtures: &[Fixture],
     operands: &[Operands],
     peer: Option<&mut OpenFhe>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let parameters = &fixtures[0].parameters;
     let (ring, level) = (parameters.ring(), operands[0].level);
     let stopwatch = harness.stopwatch();

@@ -6,14 +6,13 @@ use unspoken_rlwe::Hoisted;
 use super::fixture::{Fixture, Operands};
 use super::operations::Operation;
 use crate::clock::{Clock, Stopwatch, alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time", "ms");
 
 /// Measures at the highest level.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture) -> anyhow::Result<()> {
     let operands = fixture.operands(fixture.parameters.max_level())?;
     let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;
     for &threads in &harness.options.threads {
@@ -35,7 +34,7 @@ fn several_threads(
     hoisted: &Hoisted<'_>,
     operation: Operation,
     threads: usize,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let several = pool(threads)?;
     let [on_several, on_one] = [&several, &harness.single_thread]
         .map(|threads| move || Stopwatch::wall(threads).seconds(|| operation.apply(fixture, operands, hoisted)));
@@ -55,7 +54,7 @@ fn hoisted_against_whole(
     fixture: &Fixture,
     operands: &Operands,
     hoisted: &Hoisted<'_>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let stopwatch = harness.stopwatch();
     let [one, whole] = [Operation::HoistedRotation, Operation::Rotate]
         .map(|operation| move || stopwatch.seconds(|| operation.apply(fixture, operands, hoisted)));
@@ -74,7 +73,7 @@ fn product_against_copy(
     fixture: &Fixture,
     operands: &Operands,
     hoisted: &Hoisted<'_>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let stopwatch = harness.stopwatch();
     let words = 5 * operands.a.inner().components()[0].bytes() / size_of::<u32>() / 2;
     let (source, mut target) = (vec![1u32; words], vec![0u32; words]);
@@ -83,7 +82,7 @@ fn product_against_copy(
         stopwatch.seconds(|| {
             target.copy_from_slice(&source);
             std::hint::black_box(&mut target);
-            Ok::<_, BenchError>(())
+            anyhow::Ok(())
         })
     };
     let samples = alternate(harness.repetitions(), &mut [Box::new(product), Box::new(copy)])?;

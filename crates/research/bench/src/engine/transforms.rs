@@ -6,7 +6,6 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, Poly, Ring, RingKind, RingLiteral, Seed};
 
 use crate::clock::{TimedOperation, alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -23,7 +22,7 @@ const SAMPLE_WORDS: usize = 1 << 22;
 const INCLUDES: &str = "forward: one more pass, into Montgomery form; inverse: the division by n";
 
 /// One row per degree, direction and vector backend, with the portable one as baseline.
-pub(super) fn run(harness: &mut Harness<'_>, log_degrees: RangeInclusive<u32>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, log_degrees: RangeInclusive<u32>) -> anyhow::Result<()> {
     for log_n in log_degrees {
         harness.progress(format!("transforms of degree 2^{log_n}"));
         degree(harness, log_n)?;
@@ -31,7 +30,7 @@ pub(super) fn run(harness: &mut Harness<'_>, log_degrees: RangeInclusive<u32>) -
     Ok(())
 }
 
-fn degree(harness: &mut Harness<'_>, log_n: u32) -> Result<(), BenchError> {
+fn degree(harness: &mut Harness<'_>, log_n: u32) -> anyhow::Result<()> {
     let n = 1usize << log_n;
     let primes = (WORDS / n).clamp(2, 32);
     let rounds = (SAMPLE_WORDS / (n * primes)).max(1);
@@ -67,7 +66,7 @@ fn degree(harness: &mut Harness<'_>, log_n: u32) -> Result<(), BenchError> {
 }
 
 /// Transforms to coefficients and back; returns the seconds of one direction.
-fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) -> Result<f64, BenchError> {
+fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) -> anyhow::Result<f64> {
     let (inverted, inverse_seconds) = clock.time(|| ring.to_coefficients(poly));
     inverted?;
     let (transformed, forward_seconds) = clock.time(|| ring.to_evaluation(poly));
@@ -75,7 +74,7 @@ fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) 
     Ok(if forward { forward_seconds } else { inverse_seconds })
 }
 
-fn ring(degree: usize, primes: usize, backend: Backend) -> Result<Ring, BenchError> {
+fn ring(degree: usize, primes: usize, backend: Backend) -> anyhow::Result<Ring> {
     let kind = RingKind::Standard;
     let chain = primes_descending(1 << 16, 1 << 30, kind.prime_step(degree)).take(primes).collect();
     Ok(Ring::new(RingLiteral { degree, kind, chain, terminal: vec![], special: Vec::new(), digit_len: 1 }, backend)?)

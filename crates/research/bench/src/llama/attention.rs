@@ -17,7 +17,7 @@ use unspoken_rlwe::KeyPlan;
 use super::client::PassClient;
 use super::random::{Draws, RandomModel, config};
 use crate::clock::{Repetitions, TimedOperation, alternate};
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::harness::Harness;
 use crate::matrix::{CountedMetric, plain};
 use crate::row::{Metric, params};
@@ -80,7 +80,7 @@ struct Outputs<V> {
     sums: Vec<V>,
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> {
     let parameters = Preset::find(case.preset)?.build()?;
     let encoder = Encoder::new(&parameters);
     let [width, heads, kv_heads, head_width] = case.model;
@@ -235,12 +235,7 @@ impl Setting {
     }
 
     /// Arranges keys and values of the chunk, and multiplies queries by keys and weights by values, all heads at once.
-    fn ours<M>(
-        &self,
-        machine: &M,
-        public: &KvCache,
-        inputs: &Inputs<M::Vector>,
-    ) -> Result<Outputs<M::Vector>, BenchError>
+    fn ours<M>(&self, machine: &M, public: &KvCache, inputs: &Inputs<M::Vector>) -> anyhow::Result<Outputs<M::Vector>>
     where
         M: Machine + Sync,
         M::Arithmetic: Sync,
@@ -257,10 +252,10 @@ impl Setting {
         Ok(Outputs { scores, sums })
     }
 
-    fn count_ours(&self, public: &KvCache) -> Result<Counted, BenchError> {
+    fn count_ours(&self, public: &KvCache) -> anyhow::Result<Counted> {
         let (simulator, scale) = (Simulator::counting(&self.encoder), self.parameters().scale());
         let machine = SimulatedMachine::new(&simulator, self.program.bootstrap());
-        let inputs = self.inputs(public.len(), |vectors| -> Result<_, BenchError> {
+        let inputs = self.inputs(public.len(), |vectors| -> anyhow::Result<_> {
             Ok(vectors.iter().map(|_| simulator.encrypt(&[], self.level(), scale)).collect::<Result<_, _>>()?)
         })?;
         self.ours(&machine, public, &inputs)?;
@@ -269,10 +264,10 @@ impl Setting {
     }
 
     /// Checks decrypted results against products in the clear.
-    fn check_ours(&self, public: &KvCache, found: &Outputs<Vec<Complex64>>) -> Result<(), BenchError> {
+    fn check_ours(&self, public: &KvCache, found: &Outputs<Vec<Complex64>>) -> anyhow::Result<()> {
         let decode = |quantity: Quantity, slots: &[Vec<Complex64>]| {
             let slots: Vec<&[Complex64]> = slots.iter().map(Vec::as_slice).collect();
-            let none = BenchError::Wrong { case: quantity.to_string(), found: f64::NAN, needed: TOLERANCE };
+            let none = wrong(quantity, f64::NAN, TOLERANCE);
             self.program.decode(Place::new(0, quantity), &slots, (public.len(), 0, 1)).ok_or(none)
         };
         let last = Quantity::SoftmaxWeight(self.program.circuit().rounds() - 1);
@@ -319,20 +314,20 @@ impl Setting {
     }
 
     /// The products of matrices of all heads, in this layout, with results at the level of ours.
-    fn matrix_programs(&self, tiles: Tiles) -> Result<[unspoken_encrypted_matrix::Program; 2], BenchError> {
+    fn matrix_programs(&self, tiles: Tiles) -> anyhow::Result<[unspoken_encrypted_matrix::Program; 2]> {
         let (chunk, width) = (self.case.chunk, self.case.model[3]);
-        let scores = |graph: &mut Graph| -> Result<(), BenchError> {
+        let scores = |graph: &mut Graph| -> anyhow::Result<()> {
             let (queries, keys) = (graph.input("queries", (chunk, width))?, graph.input("keys", (chunk, width))?);
             let keys = graph.push(Operation::Transpose, &[keys])?;
             graph.push(Operation::MatMul, &[queries, keys])?;
             Ok(())
         };
-        let sums = |graph: &mut Graph| -> Result<(), BenchError> {
+        let sums = |graph: &mut Graph| -> anyhow::Result<()> {
             let (weights, values) = (graph.input("weights", (chunk, chunk))?, graph.input("values", (chunk, width))?);
             graph.push(Operation::MatMul, &[weights, values])?;
             Ok(())
         };
-        let planned = |build: &dyn Fn(&mut Graph) -> Result<(), BenchError>| -> Result<_, BenchError> {
+        let planned = |build: &dyn Fn(&mut Graph) -> anyhow::Result<()>| -> anyhow::Result<_> {
             let mut graph = Graph::new();
             build(&mut graph)?;
             let (budget, out) = (Budget { most_keys: Some(MAX_KEYS), ..Budget::default() }, self.output_level());
@@ -360,7 +355,7 @@ impl Setting {
         programs: [unspoken_encrypted_matrix::Program; 2],
         heads: usize,
         client: &mut PassClient,
-    ) -> Result<MatrixProducts, BenchError> {
+    ) -> anyhow::Result<MatrixProducts> {
         let all = self.layout().heads;
         let values = &self.values;
         let [queries, keys, values, weights] =
@@ -383,7 +378,7 @@ impl Setting {
     }
 
     /// Checks the products of the first batch.
-    fn check_products(&self, products: &MatrixProducts, client: &PassClient) -> Result<(), BenchError> {
+    fn check_products(&self, products: &MatrixProducts, client: &PassClient) -> anyhow::Result<()> {
         let results = products.run(&client.evaluator(), 1)?;
         let all = self.layout().heads;
         let of = |heads: &Heads| Values::matrices(heads, all);
@@ -405,7 +400,7 @@ impl Setting {
     }
 
     /// The public cache as linear transformations of queries and of weights.
-    fn diagonals(&self) -> Result<Diagonals, BenchError> {
+    fn diagonals(&self) -> anyhow::Result<Diagonals> {
         let (layout, public) = (self.layout(), &self.caches[1]);
         let columns = Columns::new(layout, public.len(), 1);
         let (level, scale) = (self.output_level() + 1, self.parameters().scale());
@@ -413,7 +408,7 @@ impl Setting {
         let babies = (2.0 * (layout.width as f64).sqrt()) as usize;
         let steps =
             Steps { difference: layout.stride(), first: 0, babies: babies.next_power_of_two().min(layout.width) };
-        let transform = |block: usize, vector: usize, keys: bool| -> Result<LinearPlan, BenchError> {
+        let transform = |block: usize, vector: usize, keys: bool| -> anyhow::Result<LinearPlan> {
             let diagonal = |turn: usize| -> Vec<Complex64> {
                 let value = |slot: usize| {
                     let (_, head, column) = layout.place(slot);
@@ -432,7 +427,7 @@ impl Setting {
             Ok(LinearPlan::new(self.parameters(), diagonals, level, scale, scale)?.with_steps(steps)?)
         };
         let vectors = public.len().div_ceil(layout.columns());
-        let all = |keys: bool| -> Result<Vec<Vec<LinearPlan>>, BenchError> {
+        let all = |keys: bool| -> anyhow::Result<Vec<Vec<LinearPlan>>> {
             (0..layout.blocks)
                 .map(|block| (0..vectors).map(|vector| transform(block, vector, keys)).collect())
                 .collect()
@@ -440,7 +435,7 @@ impl Setting {
         Ok(Diagonals { scores: all(true)?, sums: all(false)? })
     }
 
-    fn compare(&self, harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    fn compare(&self, harness: &mut Harness<'_>) -> anyhow::Result<()> {
         let (parameters, heads) = (self.parameters(), self.layout().heads);
         harness.progress("attention: plans");
         let ours = [self.count_ours(&self.caches[0])?, self.count_ours(&self.caches[1])?];
@@ -482,11 +477,11 @@ impl Setting {
         self.check_products(&by_head, &client)?;
         harness.progress("attention: products in turn");
         let watch = harness.stopwatch();
-        let made = |make: &(dyn Fn(&LinearPlan) -> Result<LinearTransform, BenchError> + Sync)| {
-            let all = |plans: &[Vec<LinearPlan>]| -> Result<Vec<Vec<LinearTransform>>, BenchError> {
+        let made = |make: &(dyn Fn(&LinearPlan) -> anyhow::Result<LinearTransform> + Sync)| {
+            let all = |plans: &[Vec<LinearPlan>]| -> anyhow::Result<Vec<Vec<LinearTransform>>> {
                 plans.iter().map(|plans| plans.iter().map(make).collect()).collect()
             };
-            Ok::<_, BenchError>([all(&plans.scores)?, all(&plans.sums)?])
+            anyhow::Ok([all(&plans.scores)?, all(&plans.sums)?])
         };
         let kept = made(&|plan| Ok(LinearTransform::new(&self.encoder, plan.clone())?))?;
         let public = (&inputs[1].queries[..], &inputs[1].weights[..]);
@@ -558,7 +553,7 @@ impl Setting {
         evaluator: &Evaluator<'_>,
         transforms: &[Vec<Vec<LinearTransform>>; 2],
         (queries, weights): (&[Ciphertext], &[Ciphertext]),
-    ) -> Result<Outputs<Ciphertext>, BenchError> {
+    ) -> anyhow::Result<Outputs<Ciphertext>> {
         let (layout, level) = (self.layout(), self.output_level() + 1);
         let (parts, columns) = (layout.parts, Columns::new(layout, self.case.public, 1));
         let (mut scores, mut sums) = (Vec::new(), Vec::new());
@@ -587,7 +582,7 @@ impl Setting {
 
 impl MatrixProducts {
     /// Both products of the first `batches` batches of heads.
-    fn run(&self, evaluator: &Evaluator<'_>, batches: usize) -> Result<Vec<EncryptedMatrix<Ciphertext>>, BenchError> {
+    fn run(&self, evaluator: &Evaluator<'_>, batches: usize) -> anyhow::Result<Vec<EncryptedMatrix<Ciphertext>>> {
         let mut results = Vec::new();
         for factors in &self.factors[..batches] {
             for (program, factors) in self.programs.iter().zip(factors) {
@@ -598,8 +593,8 @@ impl MatrixProducts {
     }
 }
 
-fn within(case: &str, found: f64) -> Result<(), BenchError> {
-    if found <= TOLERANCE { Ok(()) } else { Err(BenchError::Wrong { case: case.into(), found, needed: TOLERANCE }) }
+fn within(case: &str, found: f64) -> anyhow::Result<()> {
+    if found <= TOLERANCE { Ok(()) } else { Err(wrong(case, found, TOLERANCE)) }
 }
 
 #[cfg(test)]

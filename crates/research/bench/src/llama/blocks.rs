@@ -11,7 +11,7 @@ use super::client::PassClient;
 use super::passes;
 use super::phases::{self, Counted, PassPlace, PassReport, Phase};
 use super::random::{RandomModel, config};
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::harness::{Harness, pool};
 use crate::machine::available_memory_bytes;
 use crate::row::{Metric, params};
@@ -100,11 +100,11 @@ impl Case {
         config(dimensions, self.vocabulary, self.public + self.private + self.step)
     }
 
-    fn random(&self, share: usize) -> Result<RandomModel, BenchError> {
+    fn random(&self, share: usize) -> anyhow::Result<RandomModel> {
         RandomModel::new(self.config(share), (self.public, self.private), self.private)
     }
 
-    fn program(&self, random: &RandomModel, encoder: &Encoder, chunk: usize) -> Result<Program, BenchError> {
+    fn program(&self, random: &RandomModel, encoder: &Encoder, chunk: usize) -> anyhow::Result<Program> {
         let plan = Bootstrap::for_products(encoder.parameters(), WEIGHT_BITS)?;
         let (circuit, model, sizes) = (&random.circuit, random.model.clone(), (chunk, self.small_degree));
         let mut program = Program::new(circuit, model, &random.design, plan, sizes)?;
@@ -127,7 +127,7 @@ impl Case {
 }
 
 /// Counts a block: the private tokens as one chunk, and a pass of generation after them.
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> {
     let parameters = Preset::find(case.preset)?.build()?;
     let encoder = Encoder::new(&parameters);
     let model = phases::measured_costs(&parameters)?;
@@ -163,7 +163,7 @@ fn spread(
     (name, seconds, params): (&str, f64, &Map<String, Value>),
     (program, encoder, model): (&Program, &Encoder, &CostModel),
     (public, chunks): (usize, usize),
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let times = program.spread_times(encoder, (public, chunks - 1, chunks), (&PROCESSES, NETWORK_BYTES), model)?;
     for (processes, times) in PROCESSES.into_iter().zip(times) {
         let mut own = params.clone();
@@ -220,7 +220,7 @@ fn check_polynomials(
     harness: &mut Harness<'_>,
     (name, case): (&str, &Case),
     random: &RandomModel,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let RandomModel { circuit, model, design, text } = random;
     let simulation = Simulation { circuit, model, served: model, design, chunk: case.private };
     let noises = [Noise::None, Noise::Bits(NOISE_BITS)];
@@ -233,7 +233,7 @@ fn check_polynomials(
 }
 
 /// Runs a share of a block on all cores: some of the heads, and as much of the feed-forward network.
-pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
+pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> {
     let parameters = Preset::find(case.preset)?.build()?;
     let encoder = Encoder::new(&parameters);
     let model = phases::measured_costs(&parameters)?;
@@ -274,7 +274,7 @@ pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> Result<(), Be
     let errors = found.iter().zip(&wanted).map(|(a, b)| f64::from((a - b).abs()));
     let error = errors.fold(0.0, larger_error) / largest;
     if error > TOLERANCE || error.is_nan() {
-        return Err(BenchError::Wrong { case: name, found: error, needed: TOLERANCE });
+        return Err(wrong(name, error, TOLERANCE));
     }
     harness.value(LOG2_ERROR, &name, error.log2(), None, params.clone());
     if let Some(count) = counted.passes.first() {

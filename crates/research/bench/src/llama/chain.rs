@@ -1,6 +1,7 @@
 //! A chain of tokens that a client generates at a service in this process, each chunk filled with drafts.
 
-use std::io::{BufReader, BufWriter, Seek, Write};
+use anyhow::Context;
+use std::io::{BufReader, BufWriter, IntoInnerError, Seek, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +22,7 @@ use super::agreement::Agreement;
 use super::passes;
 use super::subject::Subject;
 use crate::clock::{Clock, process_seconds};
-use crate::error::BenchError;
+use crate::error::NO_FOLDER;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
 
@@ -83,7 +84,7 @@ struct Party {
 }
 
 /// The service of a chain.
-fn serve(served: ServedModel, case: Case) -> Result<ChatServer, BenchError> {
+fn serve(served: ServedModel, case: Case) -> anyhow::Result<ChatServer> {
     let chunk = case.chunk;
     let options = ServerOptions {
         chunk,
@@ -98,19 +99,18 @@ fn serve(served: ServedModel, case: Case) -> Result<ChatServer, BenchError> {
 }
 
 impl Party {
-    fn new(server: ChatServer, model: &Arc<ClientModel>, case: Case) -> Result<Self, BenchError> {
+    fn new(server: ChatServer, model: &Arc<ClientModel>, case: Case) -> anyhow::Result<Self> {
         let description = match case.is_insecure() {
             true => Description::insecure_from_bytes(&server.describe())?,
             false => Description::from_bytes(&server.describe())?,
         };
         let client = ChatClient::open(description, Arc::clone(model), None)?;
         // A file: keys on their way would take as much memory as loaded keys.
-        let folder = |error: std::io::Error| BenchError::Folder { reason: error.to_string() };
-        let mut bundle = BufWriter::new(tempfile::tempfile().map_err(folder)?);
+        let mut bundle = BufWriter::new(tempfile::tempfile().context(NO_FOLDER)?);
         client.write_keys(&mut bundle, |_, _| {}, &GO)?;
         bundle.flush().map_err(RlweError::Io)?;
-        let mut bundle = bundle.into_inner().map_err(|error| folder(error.into_error()))?;
-        bundle.rewind().map_err(folder)?;
+        let mut bundle = bundle.into_inner().map_err(IntoInnerError::into_error).context(NO_FOLDER)?;
+        bundle.rewind().context(NO_FOLDER)?;
         let keys = server.load_keys(&mut BufReader::new(bundle))?;
         let key_bytes = client.key_bytes();
         Ok(Party { server, client, keys, key_bytes })
@@ -163,7 +163,7 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     /// Adds the logits at places of a chunk that was sent after other tokens.
-    fn add(&mut self, before: &[u32], sent: &[u32], logits: &Logits, places: Range<usize>) -> Result<(), BenchError> {
+    fn add(&mut self, before: &[u32], sent: &[u32], logits: &Logits, places: Range<usize>) -> anyhow::Result<()> {
         let mut cache = self.model.prefix_cache(before)?;
         let normed = self.model.forward(sent, &mut cache, &mut ())?;
         let clear = self.model.logits(normed.view());
@@ -189,7 +189,7 @@ impl Steps<'_> {
     }
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: Case, subject: Subject) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: Case, subject: Subject) -> anyhow::Result<()> {
     harness.progress(format!("{}: the service's matrices", subject.name));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all = pool(threads)?;

@@ -7,8 +7,6 @@ use unspoken_encrypted_matrix::{EncryptedMatrix, Layout};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
 
-use crate::error::BenchError;
-
 /// Keys of a client of a program, and the matrices of its bootstraps.
 pub(super) struct PassClient {
     pub(super) encoder: Encoder,
@@ -21,7 +19,7 @@ pub(super) struct PassClient {
 
 impl PassClient {
     /// Makes the keys of a plan, and the keys of the program's bootstraps and small ring.
-    pub(super) fn new(program: &Program, encoder: &Encoder, keys: &KeyPlan) -> Result<Self, BenchError> {
+    pub(super) fn new(program: &Program, encoder: &Encoder, keys: &KeyPlan) -> anyhow::Result<Self> {
         let parameters = encoder.parameters();
         // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(3);
@@ -49,7 +47,7 @@ impl PassClient {
     }
 
     /// Encrypts vectors at a level, at the scale of the parameters.
-    pub(super) fn encrypt(&mut self, vectors: &[Vec<Complex64>], level: usize) -> Result<Vec<Ciphertext>, BenchError> {
+    pub(super) fn encrypt(&mut self, vectors: &[Vec<Complex64>], level: usize) -> anyhow::Result<Vec<Ciphertext>> {
         let parameters = self.encoder.parameters();
         let mut encrypted = Vec::with_capacity(vectors.len());
         for slots in vectors {
@@ -59,7 +57,7 @@ impl PassClient {
         Ok(encrypted)
     }
 
-    pub(super) fn decrypt(&self, vectors: &[Ciphertext]) -> Result<Vec<Vec<Complex64>>, BenchError> {
+    pub(super) fn decrypt(&self, vectors: &[Ciphertext]) -> anyhow::Result<Vec<Vec<Complex64>>> {
         vectors.iter().map(|vector| Ok(self.encoder.decrypt(vector, &self.secret)?.to_vec())).collect()
     }
 
@@ -69,15 +67,12 @@ impl PassClient {
         layout: Layout,
         matrices: &[Array2<f64>],
         level: usize,
-    ) -> Result<EncryptedMatrix<Ciphertext>, BenchError> {
+    ) -> anyhow::Result<EncryptedMatrix<Ciphertext>> {
         let seeded = EncryptedMatrix::encrypt(&self.encoder, &self.secret, layout, matrices, level, &mut self.rng)?;
         Ok(seeded.expand(self.encoder.parameters()))
     }
 
-    pub(super) fn decrypt_matrices(
-        &self,
-        matrices: &EncryptedMatrix<Ciphertext>,
-    ) -> Result<Vec<Array2<f64>>, BenchError> {
+    pub(super) fn decrypt_matrices(&self, matrices: &EncryptedMatrix<Ciphertext>) -> anyhow::Result<Vec<Array2<f64>>> {
         Ok(matrices.decrypt(&self.encoder, &self.secret)?)
     }
 }

@@ -46,7 +46,6 @@ mod stories;
 mod subject;
 
 use self::subject::Subject;
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 const PRODUCTS: &str = "products";
@@ -63,7 +62,7 @@ const STEPS: &str = "steps";
 pub(crate) const PARTS: [&str; 10] =
     [PRODUCTS, SLIM, ATTENTION, PASSES, SMALL_CHAIN, CHAIN, BLOCKS, SHARE, PREFILL, STEPS];
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let quick = harness.options.quick;
     if harness.includes(PRODUCTS) {
         for case in if quick { products::QUICK } else { products::FULL } {
@@ -101,18 +100,20 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn run_chain(harness: &mut Harness<'_>, case: chain::Case) -> Result<(), BenchError> {
+fn run_chain(harness: &mut Harness<'_>, case: chain::Case) -> anyhow::Result<()> {
     harness.progress("stories260K: stories, polynomials");
     let subject = Subject::stories(&harness.options.root, case.chunk)?;
     chain::run(harness, case, subject)
 }
 
 /// Runs a part that needs a preparation and a text: only if they are named.
-fn run_prepared(harness: &mut Harness<'_>, part: &'static str, case: chain::Case) -> Result<(), BenchError> {
+fn run_prepared(harness: &mut Harness<'_>, part: &'static str, case: chain::Case) -> anyhow::Result<()> {
     let options = harness.options;
     let (Some(directory), Some(text)) = (&options.preparation, &options.text) else {
         return match options.only.iter().any(|only| only == part) {
-            true => Err(BenchError::Prepared { part }),
+            true => {
+                anyhow::bail!("part {part}: found no preparation or no text, needed --preparation DIR and --text FILE")
+            }
             false => Ok(()),
         };
     };

@@ -10,7 +10,7 @@ use super::client::PassClient;
 use super::phases::{self, PassPlace, PassReport};
 use super::stories::Stories;
 use crate::clock::Clock;
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
 
@@ -45,7 +45,7 @@ pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40
 const PUBLIC: usize = 33;
 
 /// A program for stories260K with its bootstraps placed.
-fn program(stories: &Stories, parameters: &CkksParameters, chunk: usize) -> Result<Program, BenchError> {
+fn program(stories: &Stories, parameters: &CkksParameters, chunk: usize) -> anyhow::Result<Program> {
     let plan = Bootstrap::for_products(parameters, WEIGHT_BITS)?;
     let degree = (parameters.ring().degree() / 16).max(512);
     let model = stories.model.clone();
@@ -54,7 +54,7 @@ fn program(stories: &Stories, parameters: &CkksParameters, chunk: usize) -> Resu
     Ok(program)
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     harness.progress("stories260K: stories, polynomials");
     let stories = Stories::prepare(&harness.options.root, case.chunk)?;
     let parameters = Preset::find(case.preset)?.build()?;
@@ -100,7 +100,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
         });
     }
     if agreement.logit_error > TOLERANCE || agreement.logit_error.is_nan() {
-        return Err(BenchError::Wrong { case: name, found: agreement.logit_error, needed: TOLERANCE });
+        return Err(wrong(name, agreement.logit_error, TOLERANCE));
     }
     let own = || {
         let mut own = params();
@@ -136,7 +136,7 @@ fn input(
     stories: &Stories,
     tokens: &[u32],
     client: &mut PassClient,
-) -> Result<Vec<Ciphertext>, BenchError> {
+) -> anyhow::Result<Vec<Ciphertext>> {
     let slots = program.layout().pack(stories.model.embed(tokens).view(), program.input_unit());
     client.encrypt(&slots, program.input_level())
 }
@@ -148,7 +148,7 @@ fn compare(
     (tokens, clear): (&[u32], &mut KvCache),
     found: &[Vec<Complex64>],
     agreement: &mut Agreement,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let result = program.result();
     let views: Vec<&[Complex64]> = found.iter().map(Vec::as_slice).collect();
     let found = program.layout().unpack(&views, result.width, result.unit);

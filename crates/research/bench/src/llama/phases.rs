@@ -11,7 +11,6 @@ use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
 use crate::clock::process_seconds;
-use crate::error::BenchError;
 use crate::harness::pool;
 
 /// A part of a pass. The bootstraps that a step needs belong to the phase of the step.
@@ -128,7 +127,7 @@ pub(super) fn clock() -> impl Fn() -> Reading + Sync {
 }
 
 /// What operations cost on one core of this machine.
-pub(super) fn measured_costs(parameters: &CkksParameters) -> Result<CostModel, BenchError> {
+pub(super) fn measured_costs(parameters: &CkksParameters) -> anyhow::Result<CostModel> {
     Ok(pool(1)?.install(|| CostModel::measure(parameters))?)
 }
 
@@ -279,7 +278,7 @@ pub(super) fn run<M>(
     place: PassPlace<'_, M::Vector>,
     input: Vec<M::Vector>,
     meter: &Meter<'_>,
-) -> Result<(Vec<M::Vector>, PassReport), BenchError>
+) -> anyhow::Result<(Vec<M::Vector>, PassReport)>
 where
     M: Machine + Sync,
     M::Arithmetic: Sync,
@@ -318,7 +317,7 @@ pub(super) fn count(
     encoder: &Encoder,
     (public, chunks): (&KvCache, usize),
     model: CostModel,
-) -> Result<Counted, BenchError> {
+) -> anyhow::Result<Counted> {
     let simulator = Simulator::counting(encoder);
     let meter = counter(&simulator, model);
     let machine = SimulatedMachine::new(&simulator, program.bootstrap());

@@ -13,7 +13,7 @@ use unspoken_rlwe::{
 };
 
 use crate::clock::{Repetitions, alternate};
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -69,7 +69,7 @@ fn weight(row: usize, column: usize, dimensions: usize) -> f64 {
     (numerator / (63.0 * dimensions as f64) * 16.0 * f64::from(1 << WEIGHT_BITS)).round() / f64::from(1 << WEIGHT_BITS)
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     harness.progress(format!("keys and matrices: {}, {} tokens", case.preset, case.tokens));
     let fixture = Fixture::new(case)?;
     harness.progress(format!("products on coefficients and on slots, {} tokens", case.tokens));
@@ -102,7 +102,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
 }
 
 impl Fixture {
-    fn new(case: Case) -> Result<Self, BenchError> {
+    fn new(case: Case) -> anyhow::Result<Self> {
         let Case { preset, small_degree, tokens } = case;
         let parameters = Preset::find(preset)?.build()?;
         let mut rng = SecretRng::insecure_from_seed(5);
@@ -145,19 +145,19 @@ impl Fixture {
         })
     }
 
-    fn on_coefficients(&self) -> Result<Vec<rlwe::Ciphertext>, BenchError> {
+    fn on_coefficients(&self) -> anyhow::Result<Vec<rlwe::Ciphertext>> {
         let (inputs, outputs): (Vec<usize>, Vec<_>) = (0..self.dimensions).map(|row| (row, Some(row))).unzip();
         let places = RowPlaces { inputs: &inputs, outputs: &outputs };
         Ok(self.small.product(&self.small_keys, &self.matrix, &places, &[&self.coefficients])?)
     }
 
-    fn on_slots(&self) -> Result<Ciphertext, BenchError> {
+    fn on_slots(&self) -> anyhow::Result<Ciphertext> {
         Ok(Evaluator::new(&self.encoder, &self.rotations).linear(&self.transform, &self.slots)?)
     }
 
     /// Checks the product on slots. That on coefficients is checked by the tests of `unspoken-ckks`, with the bootstrap
     /// of which it is a part.
-    fn check_slots(&self) -> Result<(), BenchError> {
+    fn check_slots(&self) -> anyhow::Result<()> {
         let found = self.encoder.decrypt(&self.on_slots()?, &self.secret)?;
         let mut worst = 0.0;
         for row in (0..self.dimensions).step_by(self.dimensions.div_ceil(16)) {
@@ -167,7 +167,7 @@ impl Fixture {
             worst = larger_error(worst, (found[row * self.tokens] - exact).norm());
         }
         let case = format!("diagonals on slots, {} tokens", self.tokens);
-        if worst <= TOLERANCE { Ok(()) } else { Err(BenchError::Wrong { case, found: worst, needed: TOLERANCE }) }
+        if worst <= TOLERANCE { Ok(()) } else { Err(wrong(case, worst, TOLERANCE)) }
     }
 }
 
@@ -178,7 +178,7 @@ fn diagonals(
     dimensions: usize,
     level: usize,
     scale: f64,
-) -> Result<LinearPlan, BenchError> {
+) -> anyhow::Result<LinearPlan> {
     let diagonal = |k: usize| -> Vec<Complex64> {
         let entry = |row: usize| Complex64::from(weight(row, (row + k) % dimensions, dimensions));
         (0..parameters.slots()).map(|slot| entry(slot / tokens)).collect()

@@ -6,8 +6,6 @@ use ndarray::{Array1, Array2};
 use unspoken_llama::{Circuit, CircuitError, Design, DesignOptions, Margins, Quantity, Sample, calibrate};
 use unspoken_llama_model::{Config, LayerWeights, Model, Weights};
 
-use crate::error::BenchError;
-
 /// Bits of each value's range.
 const BITS: f64 = 12.0;
 
@@ -86,7 +84,7 @@ pub(super) fn config(
 
 impl RandomModel {
     /// A model with these dimensions, and polynomials for texts of `public` public and `private` private tokens.
-    pub(super) fn new(config: Config, (public, private): (usize, usize), chunk: usize) -> Result<Self, BenchError> {
+    pub(super) fn new(config: Config, (public, private): (usize, usize), chunk: usize) -> anyhow::Result<Self> {
         let model = Arc::new(model(config));
         let vocabulary = model.config.vocabulary;
         let mut draws = Draws::new(7);
@@ -126,7 +124,7 @@ fn model(config: Config) -> Model {
 }
 
 /// The polynomials, with as few rounds of softmax as its sums allow.
-fn fit(model: &Model, texts: &[Sample], chunk: usize) -> Result<(Circuit, Design), BenchError> {
+fn fit(model: &Model, texts: &[Sample], chunk: usize) -> anyhow::Result<(Circuit, Design)> {
     let mut rounds = Circuit::ROUNDS;
     loop {
         let circuit = Circuit::new(&model.config).with_rounds(rounds);

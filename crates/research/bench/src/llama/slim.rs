@@ -11,7 +11,7 @@ use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 use unspoken_slim::{SlimEvaluation, SquareTree};
 
 use crate::clock::alternate;
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::matrix::CountedMetric;
 use crate::row::{Metric, params};
@@ -49,7 +49,7 @@ enum Way {
 }
 
 impl Way {
-    fn run<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, BenchError> {
+    fn run<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> anyhow::Result<A::Vector> {
         Ok(match self {
             Way::Steps(polynomial) => evaluate(arithmetic, input, polynomial)?,
             Way::Slim(slim) => slim.apply(arithmetic, input)?,
@@ -88,11 +88,11 @@ fn low(degree: usize) -> f64 {
     if degree >= 127 { 1.0 / 900.0 } else { 1.0 / 30.0 }
 }
 
-fn polynomial(degree: usize) -> Result<Polynomial, BenchError> {
+fn polynomial(degree: usize) -> anyhow::Result<Polynomial> {
     Ok(Polynomial::chebyshev_approximation(|x| 1.0 / x.sqrt(), low(degree), 1.0, degree)?)
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     let parameters = Preset::find(case.preset)?.build()?;
     let mut rng = SecretRng::insecure_from_seed(6);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
@@ -115,9 +115,9 @@ impl Fixture {
     }
 
     /// Sums of squares of the depth that is predicted to be fastest.
-    fn slim(&self, polynomial: &Polynomial, degree: usize) -> Result<(SlimEvaluation, usize), BenchError> {
+    fn slim(&self, polynomial: &Polynomial, degree: usize) -> anyhow::Result<(SlimEvaluation, usize)> {
         let (parameters, model) = (self.parameters(), CostModel::nominal(self.parameters()));
-        let of_depth = |depth: usize| -> Result<SlimEvaluation, BenchError> {
+        let of_depth = |depth: usize| -> anyhow::Result<SlimEvaluation> {
             let tree = SquareTree::new(polynomial, depth)?;
             Ok(SlimEvaluation::new(parameters, &[&tree], self.values, self.level, parameters.scale())?)
         };
@@ -135,7 +135,7 @@ impl Fixture {
     }
 
     /// Counts, encrypts, runs once and compares with the polynomial in the clear.
-    fn prepare(&self, way: Way, polynomial: &Polynomial, rng: &mut SecretRng) -> Result<Prepared, BenchError> {
+    fn prepare(&self, way: Way, polynomial: &Polynomial, rng: &mut SecretRng) -> anyhow::Result<Prepared> {
         let (scale, level) = (self.parameters().scale(), way.input_level(self.level));
         let simulator = Simulator::counting(&self.encoder);
         way.run(&simulator, &simulator.encrypt(&[], level, scale)?)?;
@@ -151,12 +151,12 @@ impl Fixture {
         let error = ErrorStatistics::between(&found[..self.values], &exact).worst / largest;
         if error > TOLERANCE || error.is_nan() {
             let case = format!("polynomial of degree {}", polynomial.degree());
-            return Err(BenchError::Wrong { case, found: error, needed: TOLERANCE });
+            return Err(wrong(case, error, TOLERANCE));
         }
         Ok(Prepared { way, cost, keys, evaluation, input, error })
     }
 
-    fn compare(&self, harness: &mut Harness<'_>, degree: usize, rng: &mut SecretRng) -> Result<(), BenchError> {
+    fn compare(&self, harness: &mut Harness<'_>, degree: usize, rng: &mut SecretRng) -> anyhow::Result<()> {
         harness.progress(format!("polynomials of degree {degree}: sums of squares"));
         let (steps, squares) = (polynomial(degree)?, polynomial(degree + 1)?);
         let (slim, depth) = self.slim(&squares, degree + 1)?;

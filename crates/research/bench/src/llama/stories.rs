@@ -8,8 +8,6 @@ use unspoken_llama::{Circuit, CircuitError, Design, DesignOptions, Margins, Quan
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{ClientModel, Generation, Model, TamedModel, Tokenizer, rotate};
 
-use crate::error::BenchError;
-
 const MODEL: &str = "models/stories260K/stories260K.bin";
 
 /// Tokens of a story.
@@ -46,9 +44,9 @@ pub(super) struct Stories {
 impl Stories {
     /// Loads the model below the root of the repository, lets it tell stories, and chooses polynomials for chunks of
     /// `chunk` tokens.
-    pub(super) fn prepare(root: &Path, chunk: usize) -> Result<Self, BenchError> {
+    pub(super) fn prepare(root: &Path, chunk: usize) -> anyhow::Result<Self> {
         let LoadedModel { mut model, tokenizer } = load(&root.join(MODEL), None)?;
-        let stories = |animals: &[&str]| -> Result<Vec<Vec<u32>>, BenchError> {
+        let stories = |animals: &[&str]| -> anyhow::Result<Vec<Vec<u32>>> {
             let pairs = animals.iter().flat_map(|animal| NAMES.map(|name| (name, *animal)));
             pairs.map(|(name, animal)| story(&model, &tokenizer, name, animal)).collect()
         };
@@ -83,23 +81,18 @@ impl Stories {
 }
 
 /// A story of [`LENGTH`] tokens. After the end of a story the model tells another one.
-fn story(model: &Model, tokenizer: &Tokenizer, name: &str, animal: &str) -> Result<Vec<u32>, BenchError> {
+fn story(model: &Model, tokenizer: &Tokenizer, name: &str, animal: &str) -> anyhow::Result<Vec<u32>> {
     let prompt = tokenizer.encode(&format!("One day, {name} and a {animal} went to the park. They saw"))?;
     let told = Generation::new(model, &prompt, &[])?;
     let tokens: Vec<u32> = prompt.iter().copied().chain(told).take(LENGTH).collect();
     match tokens.len() {
         LENGTH => Ok(tokens),
-        found => Err(BenchError::Text { what: "a story", found, needed: LENGTH }),
+        found => anyhow::bail!("a story: found {found} tokens, needed {LENGTH}; this is a bug, please report it"),
     }
 }
 
 /// The polynomials, with as few rounds of softmax as its sums allow.
-fn fit(
-    model: &Model,
-    calibration: &[Sample],
-    held_out: &[Sample],
-    chunk: usize,
-) -> Result<(Circuit, Design), BenchError> {
+fn fit(model: &Model, calibration: &[Sample], held_out: &[Sample], chunk: usize) -> anyhow::Result<(Circuit, Design)> {
     let mut rounds = Circuit::ROUNDS;
     loop {
         let circuit = Circuit::new(&model.config).with_rounds(rounds);

@@ -1,5 +1,6 @@
 //! What a chain continues: a served model and a text.
 
+use anyhow::Context;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use unspoken_llama::Preparation;
 use unspoken_llama_model::{ClientModel, Model, TamedModel};
 
 use super::stories::Stories;
-use crate::error::BenchError;
 
 /// A model as a service and a client have it, and a text that neither calibration nor margins have seen.
 pub(super) struct Subject {
@@ -21,14 +21,14 @@ pub(super) struct Subject {
 
 impl Subject {
     /// stories260K, with polynomials for chunks of `chunk` tokens, and one of its stories.
-    pub(super) fn stories(root: &Path, chunk: usize) -> Result<Self, BenchError> {
+    pub(super) fn stories(root: &Path, chunk: usize) -> anyhow::Result<Self> {
         let stories = Stories::prepare(root, chunk)?;
         let served = stories.served();
         Ok(Subject { name: "stories260K".into(), served, client: stories.client, text: stories.unseen[0].clone() })
     }
 
     /// A preparation, named by its directory, and the beginning of a file of text.
-    pub(super) fn prepared(directory: &Path, text: &Path) -> Result<Self, BenchError> {
+    pub(super) fn prepared(directory: &Path, text: &Path) -> anyhow::Result<Self> {
         let [record, ranges] = Preparation::FILES.map(|name| read(&directory.join(name)));
         let preparation = Preparation::from_bytes(&record?, &ranges?)?;
         let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
@@ -46,18 +46,21 @@ impl Subject {
     }
 
     /// The first `public` tokens of the text, with the prefix, and the next `private` ones.
-    pub(super) fn begin(&self, (public, private): (usize, usize)) -> Result<&[u32], BenchError> {
+    pub(super) fn begin(&self, (public, private): (usize, usize)) -> anyhow::Result<&[u32]> {
         let needed = public + private;
         match self.text.get(..needed) {
             Some(begin) if self.served.prefix.len() <= public => Ok(begin),
             _ => {
                 let (found, prefix, context) = (self.text.len(), self.served.prefix.len(), self.served.context);
-                Err(BenchError::Prompt { found, prefix, context, needed })
+                anyhow::bail!(
+                    "the text of a chain: found {found} tokens with a prefix of {prefix}, in a context of {context}, \
+                     needed {needed}; name a longer text, or prepare the model for more tokens"
+                )
             }
         }
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
-    std::fs::read(path).map_err(|error| BenchError::File { path: path.to_owned(), reason: error.to_string() })
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -9,7 +9,6 @@ use unspoken_store::{DataError, Dataset};
 
 use super::data::ClassifierData;
 use super::plans::ClassifierFixture;
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -25,7 +24,7 @@ struct Set {
 type Read = fn(&Path) -> Result<Set, DataError>;
 
 /// Trains on every set that is in the folder `data` of `root`, and asks about at most `most` of its held-out texts.
-pub(super) fn run(harness: &mut Harness<'_>, root: &Path, preset: &str, most: usize) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, root: &Path, preset: &str, most: usize) -> anyhow::Result<()> {
     for read in [sms as Read, drugs, films] {
         match read(&root.join("data")) {
             Ok(set) => measure(harness, preset, set, most)?,
@@ -69,7 +68,7 @@ fn sample(data: &Dataset, most: usize) -> Result<Dataset, DataError> {
     Dataset::new(choose(data.texts()), choose(data.labels()))
 }
 
-fn measure(harness: &mut Harness<'_>, preset: &str, set: Set, most: usize) -> Result<(), BenchError> {
+fn measure(harness: &mut Harness<'_>, preset: &str, set: Set, most: usize) -> anyhow::Result<()> {
     let Set { name, train, test, options } = set;
     harness.progress(format!("{name}: training"));
     let model = fit(train.texts(), train.labels(), &options, &mut |_| {}, &Default::default())?;
@@ -109,7 +108,7 @@ fn single(
     data: &ClassifierData,
     case: &str,
     params: &serde_json::Map<String, serde_json::Value>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     const REPETITIONS: usize = 5;
     let text = &data.messages[..1];
     let mut batches = Vec::new();

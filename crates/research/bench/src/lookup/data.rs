@@ -6,8 +6,6 @@ use std::sync::atomic::AtomicBool;
 use unspoken_fasttext::{Model, TrainOptions, fit_with_validation};
 use unspoken_store::Dataset;
 
-use crate::error::BenchError;
-
 const SMS: &str = "data/sms/spam_collection.tsv";
 
 /// A trained model and messages it was not trained on.
@@ -20,12 +18,12 @@ pub(super) struct ClassifierData {
 
 impl ClassifierData {
     /// The SMS spam collection if it has been downloaded, else synthetic messages of the same shape.
-    pub(super) fn load(root: &Path, messages: usize) -> Result<Self, BenchError> {
+    pub(super) fn load(root: &Path, messages: usize) -> anyhow::Result<Self> {
         Self::with_columns(root, messages, TrainOptions::default().columns)
     }
 
     /// Like [`ClassifierData::load`], with this many columns in each subtable.
-    pub(super) fn with_columns(root: &Path, messages: usize, columns: usize) -> Result<Self, BenchError> {
+    pub(super) fn with_columns(root: &Path, messages: usize, columns: usize) -> anyhow::Result<Self> {
         let path = root.join(SMS);
         if !path.exists() {
             return Self::synthetic(messages, columns);
@@ -36,7 +34,7 @@ impl ClassifierData {
     }
 
     /// Messages of made-up words, `columns` columns in each of the four subtables.
-    pub(super) fn synthetic(messages: usize, columns: usize) -> Result<Self, BenchError> {
+    pub(super) fn synthetic(messages: usize, columns: usize) -> anyhow::Result<Self> {
         let count = 10 * messages.max(40);
         let label = |i: usize| if i.is_multiple_of(4) { "spam" } else { "ham" };
         let text = |i: usize| {
@@ -49,7 +47,7 @@ impl ClassifierData {
         Self::train(&Dataset::new(texts, labels)?, messages, options, "synthetic")
     }
 
-    fn train(data: &Dataset, messages: usize, options: TrainOptions, source: &'static str) -> Result<Self, BenchError> {
+    fn train(data: &Dataset, messages: usize, options: TrainOptions, source: &'static str) -> anyhow::Result<Self> {
         let split = data.split(0.1, 0.1, options.seed)?;
         let never = AtomicBool::new(false);
         let model = fit_with_validation(&split.train, &split.validation, &options, &mut |_| {}, &never)?;

@@ -11,7 +11,6 @@ use super::indicator::IndicatorBaseline;
 use super::subtables::Subtables;
 use super::{KIM, PAPER, StageTimes};
 use crate::clock::{Repetitions, TimedOperation, alternate, median, scaled};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -38,7 +37,7 @@ pub(super) struct Case<'a> {
 }
 
 /// Runs one case and reports it.
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> anyhow::Result<()> {
     let columns = case.tables.columns();
     harness.progress(format!("{columns} columns: keys of the baseline"));
     let kim = IndicatorBaseline::new(Preset::find(case.presets.baseline)?, columns, 1)?;
@@ -46,12 +45,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), Benc
 }
 
 /// Times all plans and the baseline for `width` rows, in turn.
-fn measure(
-    harness: &mut Harness<'_>,
-    case: &Case<'_>,
-    kim: &IndicatorBaseline,
-    width: usize,
-) -> Result<(), BenchError> {
+fn measure(harness: &mut Harness<'_>, case: &Case<'_>, kim: &IndicatorBaseline, width: usize) -> anyhow::Result<()> {
     let columns = case.tables.columns();
     let (tables, few) = (case.tables.first_rows(width)?, case.tables.first_rows(ROWS.min(width))?);
     let mut fixtures = Vec::new();
@@ -86,7 +80,7 @@ fn measure(
 
 /// Times the planner's choice for the first width in turn with parts of the baseline, one part for each repetition:
 /// together all columns of one subtable. The other subtables have the same operations.
-pub(super) fn run_whole(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), BenchError> {
+pub(super) fn run_whole(harness: &mut Harness<'_>, case: &Case<'_>) -> anyhow::Result<()> {
     let columns = case.tables.columns();
     let width = case.widths.first().copied().unwrap_or(1);
     let tables = case.tables.first_rows(width)?;
@@ -126,11 +120,11 @@ pub(super) fn run_whole(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<()
 
 impl Case<'_> {
     /// The paper's plan first, then the planner's choices, each with its preset.
-    fn plans(&self, rows: usize) -> Result<[(&'static str, Plan); 3], BenchError> {
+    fn plans(&self, rows: usize) -> anyhow::Result<[(&'static str, Plan); 3]> {
         let (subtables, columns) = (self.tables.tables.len(), self.tables.columns());
         let task = Task { subtables, rows, columns, form: OutputForm::Rows };
         let Presets { complex, real, .. } = self.presets;
-        let best = |preset: &str| -> Result<Plan, BenchError> { Ok(best_plan(&Preset::find(preset)?.build()?, task)?) };
+        let best = |preset: &str| -> anyhow::Result<Plan> { Ok(best_plan(&Preset::find(preset)?.build()?, task)?) };
         Ok([(complex, Plan::Paper), (complex, best(complex)?), (real, best(real)?)])
     }
 }

@@ -11,7 +11,7 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 use super::subtables::Subtables;
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::harness::Harness;
 
 /// Largest allowed error of an entry, relative to the largest entry.
@@ -31,7 +31,7 @@ pub(super) struct LookupFixture {
 }
 
 /// A lookup that returns its outputs as rows.
-fn rows_lookup(parameters: &CkksParameters, plan: Plan, tables: &Subtables) -> Result<Lookup, BenchError> {
+fn rows_lookup(parameters: &CkksParameters, plan: Plan, tables: &Subtables) -> anyhow::Result<Lookup> {
     Ok(Lookup::new(parameters, &tables.tables, plan, OutputForm::Rows, tables.bound(), None)?)
 }
 
@@ -41,7 +41,7 @@ fn index(slot: usize, t: usize, columns: usize) -> usize {
 }
 
 impl LookupFixture {
-    pub(super) fn new(preset: &'static str, plan: Plan, tables: &Subtables) -> Result<Self, BenchError> {
+    pub(super) fn new(preset: &'static str, plan: Plan, tables: &Subtables) -> anyhow::Result<Self> {
         let parameters = Preset::find(preset)?.build()?;
         let lookup = rows_lookup(&parameters, plan, tables)?;
         let encoder = Encoder::new(&parameters);
@@ -65,7 +65,7 @@ impl LookupFixture {
     }
 
     /// Seconds per token of VecGen and of the linear stage; the result is checked.
-    pub(super) fn measure(&self, harness: &Harness<'_>, tables: &Subtables) -> Result<[f64; 2], BenchError> {
+    pub(super) fn measure(&self, harness: &Harness<'_>, tables: &Subtables) -> anyhow::Result<[f64; 2]> {
         let (evaluator, stopwatch) = (Evaluator::new(&self.encoder, &self.keys), harness.stopwatch());
         let (generated, vectors) = stopwatch.time(|| self.lookup.generate(&evaluator, &self.query))?;
         let (outputs, linear) = stopwatch.time(|| self.lookup.combine(&evaluator, &generated))?;
@@ -74,7 +74,7 @@ impl LookupFixture {
     }
 
     /// Compares all slots of the first and the last row.
-    fn check(&self, tables: &Subtables, outputs: &[Ciphertext]) -> Result<(), BenchError> {
+    fn check(&self, tables: &Subtables, outputs: &[Ciphertext]) -> anyhow::Result<()> {
         for row in [0, outputs.len() - 1] {
             let slots = self.encoder.decrypt(&outputs[row], &self.secret)?;
             let expected = |slot: usize| tables.sum(row, |t| index(slot, t, tables.columns()));
@@ -82,7 +82,7 @@ impl LookupFixture {
             let found = distance.fold(0.0, larger_error) / tables.bound();
             if found.is_nan() || found > TOLERANCE {
                 let case = format!("row {row}, plan {}, preset {}", self.lookup.plan(), self.preset);
-                return Err(BenchError::Wrong { case, found, needed: TOLERANCE });
+                return Err(wrong(case, found, TOLERANCE));
             }
         }
         Ok(())

@@ -6,7 +6,6 @@ use unspoken_query::QueryForm;
 
 use super::data::ClassifierData;
 use super::plans::{ClassifierFixture, PlanMeasurement};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -30,7 +29,7 @@ pub(super) fn run(
     forms: &[FormCase],
     columns: usize,
     messages: usize,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let data = ClassifierData::with_columns(&harness.options.root, messages, columns)?;
     for case in forms {
         harness.progress(format!("{case} queries, {}: keys and one batch", case.preset));

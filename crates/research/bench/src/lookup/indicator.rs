@@ -16,7 +16,7 @@ use super::one_hot::{apply_tables, table_matrices};
 use super::plans::ClassifierFixture;
 use super::subtables::Subtables;
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -41,7 +41,7 @@ pub(super) fn run(
     ours: &mut ClassifierFixture,
     preset: &Preset,
     measured: usize,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     harness.progress(format!("{}: keys for the indicator", preset.name));
     let shape = data.model.encoder().shape();
     let baseline = IndicatorBaseline::new(preset, shape.columns, shape.max_tokens)?;
@@ -78,7 +78,7 @@ pub(super) fn run(
 
 impl IndicatorBaseline {
     /// Generates keys for the indicator and for sums over `tokens` slots.
-    pub(super) fn new(preset: &Preset, columns: usize, tokens: usize) -> Result<Self, BenchError> {
+    pub(super) fn new(preset: &Preset, columns: usize, tokens: usize) -> anyhow::Result<Self> {
         let parameters = preset.build()?;
         let mut rng = SecretRng::insecure_from_seed(4);
         let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
@@ -102,7 +102,7 @@ impl IndicatorBaseline {
         harness: &Harness<'_>,
         tables: &Subtables,
         columns: Range<usize>,
-    ) -> Result<[f64; 2], BenchError> {
+    ) -> anyhow::Result<[f64; 2]> {
         let (mut vectors, mut last) = (0.0, None);
         for column in columns.clone() {
             let (indicator, seconds) = self.column(harness, column)?;
@@ -115,7 +115,7 @@ impl IndicatorBaseline {
     }
 
     /// The indicator of one column, checked, and its time in seconds.
-    fn column(&self, harness: &Harness<'_>, column: usize) -> Result<(Ciphertext, f64), BenchError> {
+    fn column(&self, harness: &Harness<'_>, column: usize) -> anyhow::Result<(Ciphertext, f64)> {
         let evaluator = Evaluator::new(&self.encoder, &self.keys);
         let (result, seconds) =
             harness.stopwatch().time(|| indicator(&evaluator, &self.indices, column, self.columns))?;
@@ -125,19 +125,19 @@ impl IndicatorBaseline {
         if found <= TOLERANCE {
             Ok((result, seconds))
         } else {
-            Err(BenchError::Wrong { case: format!("indicator of column {column}"), found, needed: TOLERANCE })
+            Err(wrong(format!("indicator of column {column}"), found, TOLERANCE))
         }
     }
 
     /// Seconds of the linear stage for all subtables: the products with all columns, then the sum over the tokens.
     /// `column` is used for every column.
-    fn linear(&self, harness: &Harness<'_>, data: &ClassifierData, column: &Ciphertext) -> Result<f64, BenchError> {
+    fn linear(&self, harness: &Harness<'_>, data: &ClassifierData, column: &Ciphertext) -> anyhow::Result<f64> {
         let shape = data.model.encoder().shape();
         let matrices = table_matrices(data, &self.parameters, column.level(), column.scale())?;
         let inputs = vec![column; self.columns];
         let evaluator = Evaluator::new(&self.encoder, &self.keys);
         let stride = self.parameters.slots() / shape.max_tokens;
-        let work = || -> Result<Vec<Ciphertext>, BenchError> {
+        let work = || -> anyhow::Result<Vec<Ciphertext>> {
             let sums = apply_tables(&evaluator, &matrices, &inputs)?;
             // Two classes share a ciphertext, in its real and imaginary parts, so half of the sums are enough.
             let pairs = sums.iter().take(shape.classes.div_ceil(2));
@@ -148,7 +148,7 @@ impl IndicatorBaseline {
     }
 
     /// Seconds of the products with these tables and the rescale. `column` is used for every column.
-    fn product(&self, harness: &Harness<'_>, tables: &Subtables, column: &Ciphertext) -> Result<f64, BenchError> {
+    fn product(&self, harness: &Harness<'_>, tables: &Subtables, column: &Ciphertext) -> anyhow::Result<f64> {
         let (level, scale) = (column.level(), column.scale());
         let outputs = vec![self.parameters.scale() * self.parameters.level_modulus(level); tables.rows()];
         let inputs = vec![column; self.columns];
@@ -158,7 +158,7 @@ impl IndicatorBaseline {
         };
         let matrices = tables.tables.iter().map(matrix).collect::<Result<Vec<_>, _>>()?;
         let evaluator = Evaluator::new(&self.encoder, &self.keys);
-        let work = || -> Result<Vec<Ciphertext>, BenchError> {
+        let work = || -> anyhow::Result<Vec<Ciphertext>> {
             let sums = apply_tables(&evaluator, &matrices, &inputs)?;
             Ok(sums.iter().map(|sum| evaluator.rescale(sum)).collect::<Result<_, _>>()?)
         };

@@ -38,6 +38,7 @@ mod plans;
 mod small_batch;
 mod subtables;
 
+use anyhow::Context;
 use data::ClassifierData;
 use embedding::Presets;
 use forms::FormCase;
@@ -47,7 +48,6 @@ use unspoken_ckks::Preset;
 use unspoken_lookup::Plan;
 use unspoken_query::QueryForm;
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// Names of the baselines: the paper's plan, and the indicators of Kim et al.
@@ -106,7 +106,7 @@ const ACCURACY: (&str, usize) = ("n15_depth8_scale50", 1024);
 /// 3), all columns of the baseline, embeddings of few tokens (Table 6), and the compressed table of the options.
 pub(crate) const PARTS: [&str; 7] = ["classifier", "accuracy", "forms", "embeddings", "whole", "few", "given"];
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     if harness.includes("classifier") {
         classifier(harness)?;
     }
@@ -137,7 +137,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 /// Text classification by every plan, and its baselines.
-fn classifier(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn classifier(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     harness.progress("training the model");
     let data = ClassifierData::load(&harness.options.root, MESSAGES)?;
     harness.progress(format!("{} model, {} held-out messages", data.source, data.messages.len()));
@@ -156,7 +156,7 @@ fn classifier(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 /// Table 3 of the paper, with random entries.
-fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn tables(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     if harness.options.quick {
         let random = Subtables::random(SUBTABLES, 50, 64)?;
         return embedding::run(harness, &embedding::Case { repetitions: 1, ..case(&random, &[50])? });
@@ -169,7 +169,7 @@ fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 /// Table 6 of the paper.
-fn few_tokens(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn few_tokens(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     for (columns, baseline) in
         [(64, "n16_depth24_scale52"), (256, "n16_depth24_scale52"), (1024, "n16_depth28_scale50")]
     {
@@ -184,7 +184,7 @@ fn few_tokens(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 
 /// Measures the compressed table of the options, if given, with all of its rows, and with twice its rows where that is
 /// the largest dimension of the paper.
-fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn given_table(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let Some(directory) = &harness.options.table else { return Ok(()) };
     let given = Subtables::read(directory)?;
     let repetitions = if harness.options.quick { 1 } else { EMBEDDING_REPETITIONS };
@@ -198,11 +198,12 @@ fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 /// A case with the presets for the number of columns.
-fn case<'a>(tables: &'a Subtables, widths: &'a [usize]) -> Result<embedding::Case<'a>, BenchError> {
+fn case<'a>(tables: &'a Subtables, widths: &'a [usize]) -> anyhow::Result<embedding::Case<'a>> {
     let found = EMBEDDING_PRESETS.iter().find(|(most, _)| tables.columns() <= *most);
-    let (_, presets) = found.ok_or_else(|| BenchError::Columns {
-        found: tables.columns(),
-        most: EMBEDDING_PRESETS.iter().map(|(most, _)| *most).max().unwrap_or(0),
+    let (_, presets) = found.with_context(|| {
+        let most = EMBEDDING_PRESETS.iter().map(|(most, _)| *most).max().unwrap_or(0);
+        let columns = tables.columns();
+        format!("a table of {columns} columns; needed at most {most}: compress it with fewer (--columns)")
     })?;
     Ok(embedding::Case { presets: *presets, tables, widths, repetitions: EMBEDDING_REPETITIONS })
 }
@@ -238,7 +239,7 @@ mod tests {
 
     const PRESET: &str = "insecure_n11_depth9_scale50";
 
-    fn measure_everything(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    fn measure_everything(harness: &mut Harness<'_>) -> anyhow::Result<()> {
         let data = ClassifierData::synthetic(16, 32)?;
         const PLANS: [Plan; 2] = [Plan::LazyLast, Plan::BabyGiant { babies: 4 }];
         let comparison = PlanComparison { preset: PRESET, plans: &PLANS, messages: 16, rounds: 1 };

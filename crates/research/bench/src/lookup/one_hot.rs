@@ -9,7 +9,6 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 use super::data::ClassifierData;
 use crate::clock::alternate;
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -21,7 +20,7 @@ const LEVEL: usize = 1;
 const DISTINCT: usize = 16;
 
 /// Bytes of a query in both forms, and the server's time for the product.
-pub(super) fn run(harness: &mut Harness<'_>, data: &ClassifierData, preset: &Preset) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, data: &ClassifierData, preset: &Preset) -> anyhow::Result<()> {
     harness.progress("one-hot queries");
     let parameters = preset.build()?;
     let shape = data.model.encoder().shape();
@@ -53,7 +52,7 @@ fn matrix_seconds(
     harness: &mut Harness<'_>,
     data: &ClassifierData,
     parameters: &CkksParameters,
-) -> Result<Vec<f64>, BenchError> {
+) -> anyhow::Result<Vec<f64>> {
     let shape = data.model.encoder().shape();
     let mut rng = SecretRng::insecure_from_seed(3);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
@@ -61,12 +60,12 @@ fn matrix_seconds(
     let values = vec![1.0; parameters.slots()];
     let plain = encoder.encode_real(&values, LEVEL, parameters.scale())?;
     let encrypt = |_| Ok(encoder.encrypt(&plain, &secret, &mut rng)?.expand(parameters));
-    let vectors: Vec<Ciphertext> = (0..DISTINCT).map(encrypt).collect::<Result<_, BenchError>>()?;
+    let vectors: Vec<Ciphertext> = (0..DISTINCT).map(encrypt).collect::<anyhow::Result<_>>()?;
     let inputs: Vec<&Ciphertext> = (0..shape.columns).map(|k| &vectors[k % DISTINCT]).collect();
     let matrices = table_matrices(data, parameters, LEVEL, parameters.scale())?;
     let keys = EvaluationKeys::new();
     let evaluator = Evaluator::new(&encoder, &keys);
-    let product = || -> Result<Vec<Ciphertext>, BenchError> {
+    let product = || -> anyhow::Result<Vec<Ciphertext>> {
         let sums = apply_tables(&evaluator, &matrices, &inputs)?;
         Ok(sums.iter().map(|sum| evaluator.rescale(sum)).collect::<Result<_, _>>()?)
     };
@@ -81,7 +80,7 @@ pub(super) fn table_matrices(
     parameters: &CkksParameters,
     level: usize,
     scale: f64,
-) -> Result<Vec<PreparedMatrix>, BenchError> {
+) -> anyhow::Result<Vec<PreparedMatrix>> {
     let (tables, shape) = (data.model.tables(), data.model.encoder().shape());
     let inputs = vec![scale; shape.columns];
     // The entries use the bits of the modulus that a sum over all tokens leaves.

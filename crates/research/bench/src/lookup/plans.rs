@@ -15,7 +15,7 @@ use super::PAPER;
 use super::data::ClassifierData;
 use super::forms::FormCase;
 use crate::clock::{Clock, Stopwatch, median};
-use crate::error::{BenchError, larger_error};
+use crate::error::larger_error;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -70,7 +70,7 @@ pub(super) fn run(
     harness: &mut Harness<'_>,
     data: &ClassifierData,
     comparison: PlanComparison,
-) -> Result<Plan, BenchError> {
+) -> anyhow::Result<Plan> {
     let preset = Preset::find(comparison.preset)?;
     let mut fixtures = Vec::new();
     for &plan in [Plan::Paper].iter().chain(comparison.plans) {
@@ -105,7 +105,7 @@ pub(super) fn run(
 
 impl ClassifierFixture {
     /// A fixture for direct queries.
-    pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
+    pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> anyhow::Result<Self> {
         // Full queries alone, as the tables compare them.
         let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, short_queries: false };
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
@@ -113,14 +113,14 @@ impl ClassifierFixture {
     }
 
     /// A fixture for direct queries, full and small ones, with the cheapest plan.
-    pub(super) fn with_short_queries(data: &ClassifierData, preset: &Preset) -> Result<Self, BenchError> {
+    pub(super) fn with_short_queries(data: &ClassifierData, preset: &Preset) -> anyhow::Result<Self> {
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &ClassifyOptions::default())?;
         let plan = server.header().plan().parse()?;
         Self::with_server(data, preset, plan, server)
     }
 
     /// A fixture for a query form, with the cheapest plan.
-    pub(super) fn of_form(data: &ClassifierData, case: &FormCase) -> Result<Self, BenchError> {
+    pub(super) fn of_form(data: &ClassifierData, case: &FormCase) -> anyhow::Result<Self> {
         let preset = Preset::find(case.preset)?;
         let options = ClassifyOptions { plan: None, query: case.form, short_queries: case.short };
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
@@ -128,12 +128,7 @@ impl ClassifierFixture {
         Self::with_server(data, preset, plan, server)
     }
 
-    fn with_server(
-        data: &ClassifierData,
-        preset: &Preset,
-        plan: Plan,
-        server: ClassifyServer,
-    ) -> Result<Self, BenchError> {
+    fn with_server(data: &ClassifierData, preset: &Preset, plan: Plan, server: ClassifyServer) -> anyhow::Result<Self> {
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
@@ -165,7 +160,7 @@ impl ClassifierFixture {
         &mut self,
         stopwatch: Stopwatch<'_>,
         messages: &[String],
-    ) -> Result<BatchMeasurement, BenchError> {
+    ) -> anyhow::Result<BatchMeasurement> {
         let encoded = self.client.encode(messages)?;
         let query = self.client.query(&encoded)?;
         let (server, keys, never) = (&self.server, &self.keys, AtomicBool::new(false));
@@ -196,7 +191,7 @@ impl PlanMeasurement {
         messages: &[String],
         full: usize,
         batch: BatchMeasurement,
-    ) -> Result<(), BenchError> {
+    ) -> anyhow::Result<()> {
         let StageSeconds { query, vectors, linear } = batch.stages;
         // With the CPU clock, the stages keep their share of the total.
         let per_message = batch.seconds / batch.wall_seconds / full as f64;

@@ -8,7 +8,7 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey};
 use super::StageTimes;
 use super::subtables::Subtables;
 use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -40,7 +40,7 @@ struct StridedFixture {
 }
 
 /// Runs one case and reports it.
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> anyhow::Result<()> {
     let columns = case.tables.columns();
     harness.progress(format!("small batch, {columns} columns: keys, diagonals"));
     let ours = StridedFixture::new(case, StridedPlan::Powers)?;
@@ -82,7 +82,7 @@ fn index(token: usize, t: usize, columns: usize) -> usize {
 impl StridedFixture {
     /// Prepares our plan completely. Prepares one of the equal parts of the baseline's subtables: the encoded
     /// diagonals of all parts would need too much memory.
-    fn new(case: &Case<'_>, plan: StridedPlan) -> Result<Self, BenchError> {
+    fn new(case: &Case<'_>, plan: StridedPlan) -> anyhow::Result<Self> {
         let preset = if plan == StridedPlan::Powers { case.ours } else { case.baseline };
         let parameters = Preset::find(preset)?.build()?;
         let batch = parameters.slots() / case.width;
@@ -110,7 +110,7 @@ impl StridedFixture {
     }
 
     /// Seconds of VecGen and of the linear stage for one ciphertext of answers; the result is checked.
-    fn measure(&self, harness: &Harness<'_>, case: &Case<'_>) -> Result<[f64; 2], BenchError> {
+    fn measure(&self, harness: &Harness<'_>, case: &Case<'_>) -> anyhow::Result<[f64; 2]> {
         let (evaluator, stopwatch) = (Evaluator::new(&self.encoder, &self.keys), harness.stopwatch());
         let (selections, vectors) = stopwatch.time(|| self.lookup.generate(&evaluator, &self.query))?;
         let (output, linear) = stopwatch.time(|| self.lookup.combine(&evaluator, &selections))?;
@@ -118,7 +118,7 @@ impl StridedFixture {
         Ok([vectors, linear].map(|seconds| seconds * self.groups as f64))
     }
 
-    fn check(&self, case: &Case<'_>, output: &Ciphertext) -> Result<(), BenchError> {
+    fn check(&self, case: &Case<'_>, output: &Ciphertext) -> anyhow::Result<()> {
         let measured = self.query_tables(case);
         let expected = |slot: usize| {
             let (row, token) = (slot / self.batch, slot % self.batch);
@@ -130,7 +130,7 @@ impl StridedFixture {
         let found = distance.fold(0.0, larger_error) / case.tables.bound();
         if found.is_nan() || found > TOLERANCE {
             let case = format!("few tokens, {} columns", case.tables.columns());
-            return Err(BenchError::Wrong { case, found, needed: TOLERANCE });
+            return Err(wrong(case, found, TOLERANCE));
         }
         Ok(())
     }

@@ -4,8 +4,6 @@ use std::path::Path;
 
 use unspoken_lookup::Table;
 
-use crate::error::BenchError;
-
 /// Subtables of one shape.
 pub(super) struct Subtables {
     pub(super) tables: Vec<Table>,
@@ -16,7 +14,7 @@ pub(super) struct Subtables {
 
 impl Subtables {
     /// Entries from -1 to 1 that depend only on their position.
-    pub(super) fn random(subtables: usize, rows: usize, columns: usize) -> Result<Self, BenchError> {
+    pub(super) fn random(subtables: usize, rows: usize, columns: usize) -> anyhow::Result<Self> {
         // A Weyl sequence: equidistributed, and no two rows are equal.
         let entry = |i: usize| (i as f64 * 0.754_877_666_246_693).fract() * 2.0 - 1.0;
         let table = |t: usize| {
@@ -28,7 +26,7 @@ impl Subtables {
     }
 
     /// The subtables of a compressed table's directory.
-    pub(super) fn read(directory: &Path) -> Result<Self, BenchError> {
+    pub(super) fn read(directory: &Path) -> anyhow::Result<Self> {
         let given = unspoken_embedding::Subtables::load(directory)?;
         let shape = given.shape();
         let table = |t: usize| {
@@ -48,7 +46,7 @@ impl Subtables {
     }
 
     /// The first `rows` rows.
-    pub(super) fn first_rows(&self, rows: usize) -> Result<Self, BenchError> {
+    pub(super) fn first_rows(&self, rows: usize) -> anyhow::Result<Self> {
         let cut = |table: &Table| {
             let entries: Vec<f64> = (0..rows.min(table.rows())).flat_map(|r| table.row(r).to_vec()).collect();
             Table::new(rows.min(table.rows()), &entries)
@@ -57,7 +55,7 @@ impl Subtables {
     }
 
     /// Every row twice: tables of twice the number of rows.
-    pub(super) fn twice(&self) -> Result<Self, BenchError> {
+    pub(super) fn twice(&self) -> anyhow::Result<Self> {
         let twice = |table: &Table| {
             let rows = table.rows();
             let entries: Vec<f64> = (0..2 * rows).flat_map(|r| table.row(r % rows).to_vec()).collect();

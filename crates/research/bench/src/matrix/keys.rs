@@ -8,7 +8,6 @@ use unspoken_rlwe::KeyPlan;
 
 use super::permutations::{PermutationFixture, times};
 use crate::clock::scaled;
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -50,7 +49,7 @@ fn points(explanation: &Explanation, bits: usize) -> Vec<Point<'_>> {
 }
 
 /// Times both plans of every point of the curve of one length in turn.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_length: u32) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_length: u32) -> anyhow::Result<()> {
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     harness.progress(format!("random permutation of 2^{log2_length}: plans by number of keys"));

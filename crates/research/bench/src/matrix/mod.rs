@@ -31,7 +31,6 @@ use permutations::PermutationFixture;
 use products::ProductFixture;
 use unspoken_ckks::{Encoder, Preset};
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::Metric;
 
@@ -102,7 +101,7 @@ struct Case {
     by_keys: &'static [u32],
 }
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     run_case(harness, if harness.options.quick { QUICK } else { FULL })?;
     if harness.includes(TABLE6) {
         table6::run(harness)?;
@@ -111,7 +110,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn run_case(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+fn run_case(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     let encoder = Encoder::new(&Preset::find(case.preset)?.build()?);
     if harness.includes(TABLE2) {
         for &log2_length in case.random {

@@ -7,7 +7,7 @@ use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
 use super::{CountedMetric, DEPTH, KEY_BYTES, ROTATION_KEYS, TOLERANCE};
 use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -45,7 +45,7 @@ impl<'a> ComparedPlan<'a> {
 }
 
 impl PermutationFixture {
-    pub(super) fn new(encoder: Encoder) -> Result<Self, BenchError> {
+    pub(super) fn new(encoder: Encoder) -> anyhow::Result<Self> {
         let secret = SecretKey::generate(encoder.parameters().rlwe(), &mut SecretRng::insecure_from_seed(5))?;
         let model = CostModel::nominal(encoder.parameters());
         Ok(PermutationFixture { encoder, model, secret })
@@ -59,7 +59,7 @@ impl PermutationFixture {
         permutation: &Permutation,
         output_level: usize,
         plans: &[ComparedPlan<'_>],
-    ) -> Result<(), BenchError> {
+    ) -> anyhow::Result<()> {
         let parameters = self.encoder.parameters();
         harness.progress(format!("{case}: keys"));
         let mut rng = SecretRng::insecure_from_seed(6);
@@ -110,7 +110,7 @@ impl PermutationFixture {
     }
 
     /// A vector to permute, and the expected result.
-    pub(super) fn input(&self, permutation: &Permutation, rng: &mut SecretRng) -> Result<Input, BenchError> {
+    pub(super) fn input(&self, permutation: &Permutation, rng: &mut SecretRng) -> anyhow::Result<Input> {
         let parameters = self.encoder.parameters();
         let values: Vec<Complex64> =
             (0..permutation.len()).map(|i| ((i * 37 % 1009) as f64 / 504.5 - 1.0).into()).collect();
@@ -127,20 +127,20 @@ impl PermutationFixture {
         case: &str,
         candidate: &Candidate,
         output_level: usize,
-    ) -> Result<(PreparedPermutation, f64), BenchError> {
+    ) -> anyhow::Result<(PreparedPermutation, f64)> {
         let parameters = self.encoder.parameters();
         let prepared = PreparedPermutation::new(parameters, &candidate.plan, output_level, parameters.scale())?;
         let output = prepared.apply(evaluator, &input.vector)?;
         let found = self.encoder.decrypt(&output, &self.secret)?;
         let error = ErrorStatistics::between(&found[..input.expected.len()], &input.expected).worst;
         if error.is_nan() || error > TOLERANCE {
-            return Err(BenchError::Wrong { case: case.into(), found: error, needed: TOLERANCE });
+            return Err(wrong(case, error, TOLERANCE));
         }
         Ok((prepared, error))
     }
 
     /// Generates the keys for one plan.
-    pub(super) fn keys(&self, plan: &KeyPlan, rng: &mut SecretRng) -> Result<EvaluationKeys, BenchError> {
+    pub(super) fn keys(&self, plan: &KeyPlan, rng: &mut SecretRng) -> anyhow::Result<EvaluationKeys> {
         Ok(EvaluationKeys::generate(&self.secret, plan, rng)?)
     }
 }
@@ -158,7 +158,7 @@ pub(super) fn times(
     evaluator: &Evaluator<'_>,
     input: &Input,
     ready: &[PreparedPermutation],
-) -> Result<Vec<Vec<f64>>, BenchError> {
+) -> anyhow::Result<Vec<Vec<f64>>> {
     let stopwatch = harness.stopwatch();
     let operation = |prepared| -> TimedOperation<'_> {
         Box::new(move || stopwatch.seconds(|| PreparedPermutation::apply(prepared, evaluator, &input.vector)))

@@ -12,7 +12,7 @@ use super::{
     CountedMetric, DEPTH, KEY_BYTES, LOG2_RELATIVE_ERROR, ROTATION_KEYS, TIME_PER_PRODUCT, TOLERANCE, relative_error,
 };
 use crate::clock::{TimedOperation, alternate, scaled};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -78,12 +78,7 @@ struct Case<'a> {
 
 /// Measures one dimension: a single block, with all matrices at once that fit. The deepest method starts at the level
 /// `top`.
-pub(crate) fn run(
-    harness: &mut Harness<'_>,
-    encoder: &Encoder,
-    dimension: usize,
-    top: usize,
-) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>, encoder: &Encoder, dimension: usize, top: usize) -> anyhow::Result<()> {
     let parameters = encoder.parameters();
     let layout = Layout::new(parameters, dimension, 1)?;
     let value = |seed: usize, (i, j): (usize, usize)| ((i * 31 + j * 17 + seed * 7) % 101) as f64 / 50.0 - 1.0;
@@ -104,12 +99,7 @@ pub(crate) fn run(
 
 impl Case<'_> {
     /// Products from each exponent to the next; all but the last only skew.
-    fn slots(
-        &self,
-        name: &'static str,
-        exponents: &[usize],
-        rng: &mut SecretRng,
-    ) -> Result<ComparedMethod, BenchError> {
+    fn slots(&self, name: &'static str, exponents: &[usize], rng: &mut SecretRng) -> anyhow::Result<ComparedMethod> {
         let (parameters, layout, d) = (self.encoder.parameters(), self.layout, self.layout.dim());
         let level = self.output_level + exponents.len() - 1;
         let one = Array2::eye(d);
@@ -131,7 +121,7 @@ impl Case<'_> {
     }
 
     /// Matrices side by side: all that fit the coefficients of a row.
-    fn coefficients(&self, rng: &mut SecretRng) -> Result<ComparedMethod, BenchError> {
+    fn coefficients(&self, rng: &mut SecretRng) -> anyhow::Result<ComparedMethod> {
         let (parameters, d, level) = (self.encoder.parameters(), self.layout.dim(), self.output_level + 1);
         let at_once = parameters.ring().degree() / d;
         let x = Array2::from_shape_fn((d, at_once * d), |(row, column)| self.x[column / d][(row, column % d)]);
@@ -146,7 +136,7 @@ impl Case<'_> {
     }
 
     /// The largest error of an entry of a result, relative to the largest entry.
-    fn error(&self, output: &Output<Ciphertext>) -> Result<f64, BenchError> {
+    fn error(&self, output: &Output<Ciphertext>) -> anyhow::Result<f64> {
         let d = self.layout.dim();
         let found = match output {
             Output::Slots(matrix) => matrix.decrypt(self.encoder, &self.secret)?,
@@ -166,7 +156,7 @@ impl Case<'_> {
         case: &str,
         methods: &[ComparedMethod],
         rng: &mut SecretRng,
-    ) -> Result<(), BenchError> {
+    ) -> anyhow::Result<()> {
         harness.progress(format!("{case}: keys"));
         let mut plan = KeyPlan::new();
         methods.iter().for_each(|compared| plan.extend(&compared.keys));
@@ -179,7 +169,7 @@ impl Case<'_> {
             let error = self.error(&compared.product.apply(&evaluator)?)?;
             if error > TOLERANCE {
                 let case = format!("{case}, {}", compared.name);
-                return Err(BenchError::Wrong { case, found: error, needed: TOLERANCE });
+                return Err(wrong(case, error, TOLERANCE));
             }
             errors.push(error);
         }

@@ -7,7 +7,6 @@ use unspoken_rlwe::KeyPlan;
 
 use super::permutations::{PermutationFixture, times};
 use crate::clock::{Repetitions, median};
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -46,7 +45,7 @@ pub(super) fn run(
     permutation: &Permutation,
     output_level: usize,
     explanation: &Explanation,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let mut plans = allowed(explanation);
     let candidates = plans.len();
     let most = plans.first().map_or(0.0, |planned| SLOWEST_PREDICTED * planned.seconds);

@@ -11,7 +11,7 @@ use super::{
     CountedMetric, KEY_BYTES, LOG2_RELATIVE_ERROR, ROTATION_KEYS, TIME_PER_PRODUCT, TOLERANCE, relative_error,
 };
 use crate::clock::{TimedOperation, alternate, scaled};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -42,7 +42,7 @@ struct PreparedProduct {
 }
 
 impl ProductFixture {
-    pub(super) fn new(encoder: Encoder) -> Result<Self, BenchError> {
+    pub(super) fn new(encoder: Encoder) -> anyhow::Result<Self> {
         let secret = SecretKey::generate(encoder.parameters().rlwe(), &mut SecretRng::insecure_from_seed(8))?;
         let model = CostModel::nominal(encoder.parameters());
         Ok(ProductFixture { encoder, secret, model })
@@ -54,7 +54,7 @@ impl ProductFixture {
     }
 
     /// Every method for a layout, the one predicted to be fastest first. All end at the same level.
-    pub(super) fn methods(&self, layout: Layout) -> Result<Vec<Estimate>, BenchError> {
+    pub(super) fn methods(&self, layout: Layout) -> anyhow::Result<Vec<Estimate>> {
         let output_level = self.encoder.parameters().max_level() - LEVELS;
         let shape = (layout.dim(), layout.dim(), layout.dim());
         let task = Task { layout, shape, output_level, most_keys: None };
@@ -67,7 +67,7 @@ impl ProductFixture {
         compared: &ComparedProduct,
         keys: &EvaluationKeys,
         rng: &mut SecretRng,
-    ) -> Result<PreparedProduct, BenchError> {
+    ) -> anyhow::Result<PreparedProduct> {
         let (layout, d) = (compared.layout, compared.layout.dim());
         let parameters = self.encoder.parameters();
         let batch = |seed: usize| -> Vec<Array2<f64>> {
@@ -78,7 +78,7 @@ impl ProductFixture {
         let mut encrypt = |matrices: &[Array2<f64>]| {
             let level = compared.estimate.level;
             let seeded = EncryptedMatrix::encrypt(&self.encoder, &self.secret, layout, matrices, level, rng)?;
-            Ok::<_, BenchError>(seeded.expand(parameters))
+            anyhow::Ok(seeded.expand(parameters))
         };
         let factors = [encrypt(&clear[0])?, encrypt(&clear[1])?];
         let scales = [parameters.scale(); 2];
@@ -89,7 +89,7 @@ impl ProductFixture {
         let relative_error = relative_error(found.iter().zip(exact));
         if relative_error > TOLERANCE {
             let case = format!("{}, d = {d}, {} blocks", compared.estimate.method, layout.blocks());
-            return Err(BenchError::Wrong { case, found: relative_error, needed: TOLERANCE });
+            return Err(wrong(case, relative_error, TOLERANCE));
         }
         Ok(PreparedProduct { product, factors, relative_error })
     }
@@ -100,7 +100,7 @@ impl ProductFixture {
         harness: &mut Harness<'_>,
         case: &str,
         products: &[ComparedProduct],
-    ) -> Result<(), BenchError> {
+    ) -> anyhow::Result<()> {
         harness.progress(format!("{case}: keys"));
         let mut rng = SecretRng::insecure_from_seed(9);
         let mut plan = KeyPlan::new();
@@ -109,9 +109,9 @@ impl ProductFixture {
         let methods: Vec<String> = products.iter().map(|compared| compared.estimate.method.to_string()).collect();
         harness.progress(format!("{case}: {}", methods.join(", ")));
         let prepared = products.iter().map(|compared| self.prepare(compared, &keys, &mut rng));
-        let prepared = prepared.collect::<Result<Vec<PreparedProduct>, BenchError>>()?;
+        let prepared = prepared.collect::<anyhow::Result<Vec<PreparedProduct>>>()?;
         let (stopwatch, evaluator) = (harness.stopwatch(), Evaluator::new(&self.encoder, &keys));
-        let operation = |prepared: &'_ PreparedProduct| -> Result<f64, BenchError> {
+        let operation = |prepared: &'_ PreparedProduct| -> anyhow::Result<f64> {
             let [a, b] = &prepared.factors;
             stopwatch.seconds(|| prepared.product.apply(&evaluator, a, b))
         };

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use unspoken_ckks::{CostModel, Encoder};
 use unspoken_permute::{Network, Packing, Permutation, Plan, Strategy, Task, estimate};
 
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -22,7 +21,7 @@ const ROTATIONS: Metric = Metric::less("rotations_by_level", "rotations");
 type Rotations = BTreeMap<usize, [u64; 2]>;
 
 /// One row for each level above the result, up to the depth of the deeper network.
-pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, log2_length: u32) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, log2_length: u32) -> anyhow::Result<()> {
     let parameters = encoder.parameters();
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     harness.progress(format!("random permutation of 2^{log2_length}: rotations by level"));

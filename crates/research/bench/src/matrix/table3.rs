@@ -4,7 +4,6 @@ use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task, factors}
 
 use super::permutations::{ComparedPlan, PermutationFixture};
 use super::planned;
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// The paper's depths, and the key counts of its two baby-step settings: for the baseline and for its own method.
@@ -14,7 +13,7 @@ const BASELINE_KEYS: [usize; 2] = [38, 30];
 const BASELINE: &str = "Jiang et al.: all diagonals";
 
 /// One dimension: at each depth, all results are at the same level, which is `depth` levels below the highest.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimension: usize) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimension: usize) -> anyhow::Result<()> {
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::transpose(dimension, dimension)?;
     let known = factors::transpose(dimension)?;

@@ -3,7 +3,6 @@
 use unspoken_encrypted_matrix::{Estimate, Method};
 
 use super::products::{ComparedProduct, ProductFixture};
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// The published product rotates one by one; with hoisting it is the baseline of today.
@@ -19,7 +18,7 @@ pub(super) fn run(
     fixture: &ProductFixture,
     dimension: usize,
     every_space: bool,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let spaces: Vec<usize> = (0..=dimension.ilog2()).rev().map(|log2| 1 << log2).collect();
     let fitting: Vec<usize> = spaces.into_iter().filter(|&m| fixture.layout(dimension, m).is_some()).collect();
     let (largest, smallest) = (fitting.first().copied(), fitting.last().copied());
@@ -44,7 +43,7 @@ pub(super) fn run(
 }
 
 /// The original, if its `d^3` slots are available.
-fn originals(fixture: &ProductFixture, dimension: usize) -> Result<Vec<ComparedProduct>, BenchError> {
+fn originals(fixture: &ProductFixture, dimension: usize) -> anyhow::Result<Vec<ComparedProduct>> {
     let Some(layout) = fixture.layout(dimension, dimension) else { return Ok(Vec::new()) };
     let all = fixture.methods(layout)?;
     let find = |hoisted: bool, name: &str| {

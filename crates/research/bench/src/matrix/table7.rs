@@ -4,7 +4,6 @@ use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task};
 
 use super::permutations::{ComparedPlan, PermutationFixture};
 use super::planned;
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// The level of every result.
@@ -18,7 +17,7 @@ const PUBLISHED_KEYS_PER_BIT: usize = 2;
 const SEED: u64 = 1;
 
 /// One length, with about as many keys as its base-2 logarithm.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_length: u32) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_length: u32) -> anyhow::Result<()> {
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     let most = log2_length as usize;

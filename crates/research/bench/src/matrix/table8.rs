@@ -4,14 +4,13 @@
 use unspoken_encrypted_matrix::{Estimate, Method};
 
 use super::products::{ComparedProduct, ProductFixture};
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 const NONE: &str = "no steps before the mask";
 const DOUBLINGS: &str = "no steps before the mask, by doublings";
 
 /// One dimension: each step uses the radix that is predicted to be fastest.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &ProductFixture, dimension: usize) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &ProductFixture, dimension: usize) -> anyhow::Result<()> {
     let Some(layout) = fixture.layout(dimension, 1) else { return Ok(()) };
     let all = fixture.methods(layout)?;
     let best = |wanted: usize| {

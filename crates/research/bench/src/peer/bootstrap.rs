@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::{OpenFhe, PeerProcess, PeerTimes, failure};
 use crate::clock::Clock;
-use crate::error::BenchError;
 
 const SCRIPT: &str = "openfhe_bootstrap_peer.py";
 
@@ -75,7 +74,7 @@ impl BootstrapRequest {
     }
 
     /// Starts OpenFHE, measures `repetitions` bootstraps after one warm-up, and ends it.
-    pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> Result<PeerBootstrap, BenchError> {
+    pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> anyhow::Result<PeerBootstrap> {
         let mut process = PeerProcess::open(OpenFhe::NAME, root, SCRIPT)?;
         let BootstrapRequest { log_n, levels, scale_bits, first_bits, digits, secret } = self;
         let setup = process.ask(&json!({

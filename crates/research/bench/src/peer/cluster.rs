@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::{PeerProcess, PeerTimes, script};
 use crate::clock::Clock;
-use crate::error::BenchError;
 
 const SCRIPT: &str = "cluster_peer.py";
 
@@ -58,7 +57,7 @@ impl RayCluster {
     }
 
     /// Starts a cluster with the services of a part: `{"part": ..}`.
-    pub(crate) fn start(root: &Path, mut part: Value) -> Result<Self, BenchError> {
+    pub(crate) fn start(root: &Path, mut part: Value) -> anyhow::Result<Self> {
         let mut command = Command::new(python(root));
         command.args(["-W", "ignore"]).arg(script(root, SCRIPT));
         let mut process = PeerProcess::start(Self::NAME, command)?;
@@ -69,19 +68,19 @@ impl RayCluster {
     }
 
     /// Runs passes of a language model. Returns the seconds of each, and the bytes of one to and from helpers.
-    pub(crate) fn passes(&mut self, repetitions: usize) -> Result<(Vec<f64>, f64), BenchError> {
+    pub(crate) fn passes(&mut self, repetitions: usize) -> anyhow::Result<(Vec<f64>, f64)> {
         let command = json!({ "cmd": "time", "op": "llama", "reps": repetitions });
         let Passes { times, sent_bytes } = self.process.ask(&command)?;
         Ok((times.seconds(Clock::Wall), sent_bytes))
     }
 
     /// Ends all of its processes, which need much memory.
-    pub(crate) fn end(self) -> Result<(), BenchError> {
+    pub(crate) fn end(self) -> anyhow::Result<()> {
         self.process.quit()
     }
 
     /// Seconds from one question of a client to the answer.
-    pub(crate) fn seconds(&mut self, service: &str) -> Result<f64, BenchError> {
+    pub(crate) fn seconds(&mut self, service: &str) -> anyhow::Result<f64> {
         let times: PeerTimes = self.process.ask(&json!({ "cmd": "time", "op": service, "reps": 1 }))?;
         times.first(Self::NAME, Clock::Wall)
     }

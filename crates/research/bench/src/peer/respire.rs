@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::failure;
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::machine::available_memory_bytes;
 
@@ -37,7 +36,7 @@ impl Respire {
         program: &str,
         bytes: u64,
         trials: usize,
-    ) -> Result<Option<Self>, BenchError> {
+    ) -> anyhow::Result<Option<Self>> {
         let path = program_path(&harness.options.root, program);
         if !harness.options.peers || !path.exists() {
             harness.progress(format!("Respire is not measured: no {}", path.display()));
@@ -61,7 +60,7 @@ impl Respire {
     }
 
     /// Parses the program's output.
-    fn read(said: &str, trials: usize) -> Result<Self, BenchError> {
+    fn read(said: &str, trials: usize) -> anyhow::Result<Self> {
         let mut found: Vec<Vec<(String, f64)>> = Vec::new();
         let mut within = false;
         for line in said.lines() {

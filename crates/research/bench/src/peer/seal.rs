@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::{PeerProcess, PeerTimes, python, script};
 use crate::clock::Clock;
-use crate::error::BenchError;
 
 const SCRIPT: &str = "seal_peer.py";
 
@@ -89,7 +88,7 @@ impl Seal {
     }
 
     /// Starts the process, which creates its context and keys and checks by decryption the calls it will time.
-    pub(crate) fn start(root: &Path, request: SealRequest, clock: Clock) -> Result<Self, BenchError> {
+    pub(crate) fn start(root: &Path, request: SealRequest, clock: Clock) -> anyhow::Result<Self> {
         let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
         let SealRequest { log_n, log_qp, primes, special_bits, plain_modulus } = request;
         let mut command = json!({
@@ -104,7 +103,7 @@ impl Seal {
     }
 
     /// Seconds of one call.
-    pub(crate) fn time(&mut self, call: SealCall) -> Result<f64, BenchError> {
+    pub(crate) fn time(&mut self, call: SealCall) -> anyhow::Result<f64> {
         let times: PeerTimes = self.process.ask(&json!({ "cmd": "time", "op": call.name(), "reps": 1 }))?;
         times.first(Self::NAME, self.clock)
     }

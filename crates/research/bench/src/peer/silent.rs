@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use super::failure;
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// A program.
@@ -85,7 +84,7 @@ impl SilentRetrieval {
         bytes: u64,
         record: u64,
         trials: usize,
-    ) -> Result<Option<SilentReport>, BenchError> {
+    ) -> anyhow::Result<Option<SilentReport>> {
         let path = harness.options.root.join(self.program());
         if !harness.options.peers || !path.exists() {
             harness.progress(format!("{} is not measured: no {}", self.name(), path.display()));
@@ -106,7 +105,7 @@ impl SilentRetrieval {
         self.read(&report, trials).map(Some)
     }
 
-    fn read(self, report: &[u8], trials: usize) -> Result<SilentReport, BenchError> {
+    fn read(self, report: &[u8], trials: usize) -> anyhow::Result<SilentReport> {
         let report: SilentReport =
             serde_json::from_slice(report).map_err(|error| failure(self.name(), format!("its report: {error}")))?;
         match report.online.server_times_ms.len() {

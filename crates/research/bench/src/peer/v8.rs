@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{PeerProcess, failure};
-use crate::error::BenchError;
+use crate::error::NO_MODULE;
 
 const SCRIPT: &str = "web/bench/client.mjs";
 
@@ -31,9 +31,9 @@ impl V8 {
     pub(crate) const NAME: &str = "V8";
 
     /// Starts a process whose module has these kernels, and opens a client there.
-    pub(crate) fn start(root: &Path, kernels: &str, opening: &Value) -> Result<Self, BenchError> {
+    pub(crate) fn start(root: &Path, kernels: &str, opening: &Value) -> anyhow::Result<Self> {
         if !root.join("web/dist/wasm/unspoken_web_bg.wasm").exists() {
-            return Err(BenchError::Module);
+            anyhow::bail!(NO_MODULE);
         }
         let mut command = Command::new("node");
         command.arg(root.join(SCRIPT));
@@ -43,7 +43,7 @@ impl V8 {
     }
 
     /// Seconds of a step.
-    pub(crate) fn seconds(&mut self, step: ClientStep) -> Result<f64, BenchError> {
+    pub(crate) fn seconds(&mut self, step: ClientStep) -> anyhow::Result<f64> {
         #[derive(Deserialize)]
         struct Time {
             ms: f64,
@@ -58,10 +58,7 @@ impl V8 {
     }
 
     /// Asks the question, which `answer` answers, for the decryptions that follow; what the answer says.
-    pub(crate) fn ask(
-        &mut self,
-        answer: impl FnOnce(&[u8]) -> Result<Vec<u8>, BenchError>,
-    ) -> Result<Value, BenchError> {
+    pub(crate) fn ask(&mut self, answer: impl FnOnce(&[u8]) -> anyhow::Result<Vec<u8>>) -> anyhow::Result<Value> {
         let query: String = self.process.ask(&json!({ "cmd": "query" }))?;
         let query = hex::decode(query).map_err(|error| failure(Self::NAME, error.to_string()))?;
         self.process.ask(&json!({ "cmd": "answer", "answer": hex::encode(answer(&query)?) }))

@@ -11,7 +11,6 @@ use super::client::{MeasuredAnswer, MeasuredClient};
 use super::table::Table;
 use super::{GB_8, PHASES, Size};
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
-use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::machine::Machine;
 use crate::peer::Respire;
@@ -57,7 +56,7 @@ pub(super) fn run(
     size: Size,
     table: Table,
     largest: bool,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     preparation(harness, size, &table);
     let samples = sample(harness, repetitions, size, &table)?;
     let (parameters, shape) = (table.parameters.clone(), table.shape);
@@ -104,7 +103,7 @@ fn sample(
     repetitions: Repetitions,
     size: Size,
     table: &Table,
-) -> Result<Vec<ModeMeasurement>, BenchError> {
+) -> anyhow::Result<Vec<ModeMeasurement>> {
     let cores = Machine::detect().cores;
     let several = (cores > 1).then(|| pool(cores)).transpose()?;
     let mut pools: Vec<(usize, &ThreadPool)> = Vec::new();
@@ -209,7 +208,7 @@ fn projection(
     parameters: &PirParameters,
     shape: DatabaseShape,
     found: &ModeMeasurement,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let Size { name, bytes, .. } = GB_8;
     let pieces = bytes / parameters.piece_bytes() as u64;
     let times = bytes as f64 / size.bytes as f64;

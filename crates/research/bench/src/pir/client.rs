@@ -10,7 +10,7 @@ use unspoken_ring::SecretRng;
 use super::PHASES;
 use super::table::Table;
 use crate::clock::PhaseClock;
-use crate::error::BenchError;
+use crate::error::wrong;
 
 /// One answer: its times, noise and bytes.
 pub(super) struct MeasuredAnswer {
@@ -35,7 +35,7 @@ pub(super) struct MeasuredClient {
 }
 
 impl MeasuredClient {
-    pub(super) fn new(table: &Table, mode: Mode) -> Result<Self, BenchError> {
+    pub(super) fn new(table: &Table, mode: Mode) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(36);
         let secret = PirSecret::generate(&table.parameters, &mut rng)?;
         let started = Instant::now();
@@ -48,7 +48,7 @@ impl MeasuredClient {
 
     /// Queries a piece, another one each time, and compares the record. Times only the answer, on the threads of the
     /// pool.
-    pub(super) fn measure(&mut self, table: &Table, pool: &ThreadPool) -> Result<MeasuredAnswer, BenchError> {
+    pub(super) fn measure(&mut self, table: &Table, pool: &ThreadPool) -> anyhow::Result<MeasuredAnswer> {
         let index = (self.queries * 0x9e37_79b1 + table.shape.pieces - 1) % table.shape.pieces;
         self.queries += 1;
         let query = self.secret.query(self.mode, table.shape, index, &mut self.rng)?;
@@ -59,10 +59,8 @@ impl MeasuredClient {
         let answered = || answer_in_phases(&self.keys, shape, &planes, &query, &cancel, |phase| clock.ended(phase));
         let responses = pool.install(answered)?;
         let seconds = started.elapsed().as_secs_f64();
-        let wrong = |found: usize| BenchError::Wrong {
-            case: format!("{} query for piece {index}, bytes that differ", self.mode),
-            found: found as f64,
-            needed: 0.0,
+        let wrong = |found: usize| {
+            wrong(format!("{} query for piece {index}, bytes that differ", self.mode), found as f64, 0.0)
         };
         let [response] = responses.as_slice() else { return Err(wrong(table.parameters.piece_bytes())) };
         let (found, expected) = (self.secret.extract(response, 0, index)?, table.piece(index));

@@ -16,7 +16,7 @@ use unspoken_ring::SecretRng;
 use super::table::record;
 use super::{Case, Size};
 use crate::clock::{PhaseClock, TimedOperation, alternate, median};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::{Harness, pool};
 use crate::machine::{Machine, available_memory_bytes};
 use crate::peer::{SilentReport, SilentRetrieval};
@@ -78,7 +78,7 @@ struct Clients {
     asked: u64,
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirParameters) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirParameters) -> anyhow::Result<()> {
     let shape = DenseShape::new(pir, size.bytes / RECORD as u64, RECORD)?;
     let needed = DenseTable::needed_bytes(pir, &DensePart::whole(shape)) + SPARE_BYTES;
     if available_memory_bytes().is_some_and(|free| free < needed) {
@@ -125,7 +125,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
 }
 
 /// Measures the programs of others, before our table takes the memory.
-fn peers(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<Vec<(&'static str, SilentReport)>, BenchError> {
+fn peers(harness: &mut Harness<'_>, case: &Case, size: Size) -> anyhow::Result<Vec<(&'static str, SilentReport)>> {
     if harness.options.quick || size.bytes > MAX_BESIDE_BYTES {
         return Ok(Vec::new());
     }
@@ -155,7 +155,7 @@ fn beside(
 }
 
 /// Bytes, time of building, probability of failure.
-fn facts(harness: &mut Harness<'_>, size: Size, table: &DenseTable, seconds: f64) -> Result<(), BenchError> {
+fn facts(harness: &mut Harness<'_>, size: Size, table: &DenseTable, seconds: f64) -> anyhow::Result<()> {
     let (pir, shape) = (table.parameters(), table.shape());
     let mut row = |metric, value| {
         harness.value(metric, format!("{}, dense", size.name), value, None, params! { "clock": "wall" });
@@ -199,20 +199,20 @@ fn report(
 }
 
 impl Clients {
-    fn new(pir: &PirParameters, count: usize) -> Result<Self, BenchError> {
+    fn new(pir: &PirParameters, count: usize) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(64);
         let client = |_| {
             let secret = PirSecret::generate(pir, &mut rng)?;
             let keys = secret.keys(Mode::Packed, &mut rng)?.expand()?;
             Ok((secret, keys))
         };
-        let all = (0..count).map(client).collect::<Result<_, BenchError>>()?;
+        let all = (0..count).map(client).collect::<anyhow::Result<_>>()?;
         Ok(Clients { all, rng, asked: 0 })
     }
 
     /// A query of each of the first clients, each for another record, and their answers in one pass, which is timed
     /// alone. All records are compared.
-    fn pass(&mut self, table: &DenseTable, count: usize, pool: &ThreadPool) -> Result<Pass, BenchError> {
+    fn pass(&mut self, table: &DenseTable, count: usize, pool: &ThreadPool) -> anyhow::Result<Pass> {
         let (shape, clients) = (table.shape(), &self.all[..count]);
         let mut queries = Vec::with_capacity(count);
         for (secret, _) in clients {
@@ -232,7 +232,7 @@ impl Clients {
             let differ = found.iter().zip(record(*cell, RECORD)).filter(|(a, b)| **a != *b).count();
             if differ > 0 || found.len() != RECORD {
                 let case = format!("dense query for record {cell}, bytes that differ");
-                return Err(BenchError::Wrong { case, found: differ as f64, needed: 0.0 });
+                return Err(wrong(case, differ as f64, 0.0));
             }
         }
         Ok(Pass { seconds, phases: PHASES.map(|(phase, _)| clock.seconds(phase)) })

@@ -44,7 +44,6 @@ use table::Table;
 use unspoken_pir_scheme::{Mode, Phase, PirParameters, Preset, TableKind};
 
 use crate::clock::Repetitions;
-use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::Metric;
 
@@ -133,12 +132,12 @@ const QUICK: Case = Case {
     cuts: &[Cut { size: MB_16, shards: 2 }],
 };
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let case = if harness.options.quick { QUICK } else { FULL };
     run_case(harness, &case)
 }
 
-fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
+fn run_case(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> {
     let parameters = case.preset.build()?;
     if let Some(&smallest) = case.sizes.first().filter(|_| harness.includes(UPDATES)) {
         harness.progress(format!("a database of {} on disk", smallest.name));
@@ -170,7 +169,7 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn run_size(harness: &mut Harness<'_>, case: &Case, size: Size, parameters: &PirParameters) -> Result<(), BenchError> {
+fn run_size(harness: &mut Harness<'_>, case: &Case, size: Size, parameters: &PirParameters) -> anyhow::Result<()> {
     harness.progress(format!("a table of {}", size.name));
     let table = Table::build(parameters, size.bytes)?;
     if harness.includes(ROWS) {

@@ -5,7 +5,7 @@ use unspoken_ring::{Backend, DeviceCopy, Poly, Ring, RingError, RingKind, RingLi
 use super::Size;
 use super::table::Table;
 use crate::clock::{TimedOperation, alternate};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 512;
 
 /// Measures on one thread. All backends read the same words and must find the same sums, which are compared for the
 /// first columns.
-pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> anyhow::Result<()> {
     harness.progress(format!("{}: sums over rows", size.name));
     let ring: &Ring = table.parameters.ring();
     let literal = RingLiteral {
@@ -55,13 +55,13 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Resul
 }
 
 /// Checks that all backends find the same sums.
-fn check(size: Size, all: &[BackendInputs<'_>]) -> Result<(), BenchError> {
+fn check(size: Size, all: &[BackendInputs<'_>]) -> anyhow::Result<()> {
     let coefficients: Vec<Vec<f64>> = all.iter().map(BackendInputs::coefficients).collect::<Result<_, _>>()?;
     for pair in coefficients.windows(2) {
         let found = pair[0].iter().zip(&pair[1]).fold(0.0f64, |largest, (a, b)| largest.max((a - b).abs()));
         if found > 0.0 {
             let case = format!("{}, sums over rows of two backends", size.name);
-            return Err(BenchError::Wrong { case, found, needed: 0.0 });
+            return Err(wrong(case, found, 0.0));
         }
     }
     Ok(())

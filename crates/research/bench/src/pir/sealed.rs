@@ -3,7 +3,7 @@
 use unspoken_symmetric_pir::{Blinded, MAX_ELEMENTS, Name, OVERHEAD_BYTES, ServiceKey, SymmetricPirError};
 
 use crate::clock::{TimedOperation, alternate, median};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -27,7 +27,7 @@ const RECORD: usize = 256;
 const CHECKSUM_BYTES: usize = unspoken_protocol::CHECKSUM_BYTES;
 
 /// Times requests of each size, and one record.
-pub(super) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let service = ServiceKey::generate(RECORD as u32)?;
     for names in NAMES {
         requests(harness, &service, names)?;
@@ -35,7 +35,7 @@ pub(super) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     records(harness, &service)
 }
 
-fn requests(harness: &mut Harness<'_>, service: &ServiceKey, count: usize) -> Result<(), BenchError> {
+fn requests(harness: &mut Harness<'_>, service: &ServiceKey, count: usize) -> anyhow::Result<()> {
     let sealing = service.sealing();
     let blind = || (0..count as u64).map(|i| Blinded::new(sealing, Name::Index(i))).collect::<Result<Vec<_>, _>>();
     let blinded = blind()?;
@@ -45,7 +45,7 @@ fn requests(harness: &mut Harness<'_>, service: &ServiceKey, count: usize) -> Re
     let case = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
     let owners = service.record_key(Name::Index(0))?;
     if keys.first().is_none_or(|key| key.label() != owners.label()) {
-        return Err(BenchError::Wrong { case, found: 1.0, needed: 0.0 });
+        return Err(wrong(case, 1.0, 0.0));
     }
     let stopwatch = harness.stopwatch();
     let mut operations: [TimedOperation<'_>; 3] = [
@@ -68,13 +68,13 @@ fn requests(harness: &mut Harness<'_>, service: &ServiceKey, count: usize) -> Re
     Ok(())
 }
 
-fn records(harness: &mut Harness<'_>, service: &ServiceKey) -> Result<(), BenchError> {
+fn records(harness: &mut Harness<'_>, service: &ServiceKey) -> anyhow::Result<()> {
     let (sealing, record) = (service.sealing(), [7; RECORD]);
     let key = service.record_key(Name::Index(0))?;
     let sealed = key.seal(sealing, &record)?;
     let case = format!("a record of {RECORD} bytes");
     if *key.open(sealing, &sealed)? != record {
-        return Err(BenchError::Wrong { case, found: 1.0, needed: 0.0 });
+        return Err(wrong(case, 1.0, 0.0));
     }
     // The owner derives the key of each record that it seals.
     let derive_and_seal = || service.record_key(Name::Index(0))?.seal(sealing, &record);

@@ -17,7 +17,7 @@ use unspoken_server::{Applications, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
 use crate::clock::median;
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::machine::Machine;
 use crate::row::{Metric, params};
@@ -44,7 +44,7 @@ pub(super) struct Load {
 }
 
 /// Serves databases with one record per 256 bytes, by index, from this process, and queries them.
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> anyhow::Result<()> {
     for kind in [TableKind::Transformed, TableKind::Dense] {
         let loads: Vec<&Load> = case.loads.iter().filter(|load| load.tables == kind).collect();
         if loads.is_empty() {
@@ -67,7 +67,7 @@ fn measure_load(
     service: &Service,
     load: &Load,
     folder: &Path,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let &Load { tables, mode, queries, .. } = load;
     for &clients in load.clients {
         harness.progress(format!("{}, {tables}: {mode}, {clients} clients", size.name));
@@ -94,12 +94,7 @@ struct Service {
 }
 
 impl Service {
-    fn start(
-        folder: &Path,
-        (preset, tables): (Preset, TableKind),
-        records: u64,
-        most: usize,
-    ) -> Result<Self, BenchError> {
+    fn start(folder: &Path, (preset, tables): (Preset, TableKind), records: u64, most: usize) -> anyhow::Result<Self> {
         let directory = folder.join("database");
         let all = (0..records).map(|i| Ok::<_, Infallible>(Record { key: None, value: record(i) }));
         Builder { tables, ..Builder::new(preset) }.build(&directory, all, |_| (), &AtomicBool::new(false))?;
@@ -153,14 +148,13 @@ impl ConcurrentClients {
     /// Seconds from the first query to the last answer, and of each answer. Connections and keys are set up before, and
     /// every client has asked once, so that the service has its keys in memory if there is room. The names of the
     /// clients' directories begin with `state`.
-    fn measure(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
+    fn measure(&self, service: &Service, state: &Path) -> anyhow::Result<(f64, Vec<f64>)> {
         let client = |number| {
             let mut client = self.connect(service, &state.with_extension(format!("{number}")))?;
             self.check(&mut client, service, 0)?;
             Ok(client)
         };
-        let clients: Vec<ServiceClient<PirClient>> =
-            (0..self.clients).map(client).collect::<Result<_, BenchError>>()?;
+        let clients: Vec<ServiceClient<PirClient>> = (0..self.clients).map(client).collect::<anyhow::Result<_>>()?;
         let barrier = Barrier::new(self.clients + 1);
         let (elapsed, asked) = std::thread::scope(|scope| {
             let threads: Vec<_> = clients
@@ -187,7 +181,7 @@ impl ConcurrentClients {
         Ok((elapsed, latencies))
     }
 
-    fn connect(&self, service: &Service, state: &Path) -> Result<ServiceClient<PirClient>, BenchError> {
+    fn connect(&self, service: &Service, state: &Path) -> anyhow::Result<ServiceClient<PirClient>> {
         let transport = Transport::new(TransportConfig::new(&service.url)).map_err(ClientError::from)?;
         let state = StateDir::open(state, &service.url, APPLICATION).map_err(unavailable)?;
         let connect = if service.insecure { ServiceClient::insecure_connect } else { ServiceClient::connect };
@@ -196,7 +190,7 @@ impl ConcurrentClients {
     }
 
     /// Seconds of an answer, which is checked.
-    fn check(&self, client: &mut ServiceClient<PirClient>, service: &Service, turn: u64) -> Result<f64, BenchError> {
+    fn check(&self, client: &mut ServiceClient<PirClient>, service: &Service, turn: u64) -> anyhow::Result<f64> {
         let index = turn.wrapping_mul(0x9e37_79b1) % service.records;
         let started = Instant::now();
         let answers = client.ask(&[Question::Index(index)], &mut |_| (), &Cancel::new())?;
@@ -207,7 +201,7 @@ impl ConcurrentClients {
         }
         let case = format!("{} query for record {index} over HTTP, bytes found", self.mode);
         let found = found.map_or(0.0, |record| record.len() as f64);
-        Err(BenchError::Wrong { case, found, needed: RECORD_BYTES as f64 })
+        Err(wrong(case, found, RECORD_BYTES as f64))
     }
 }
 
@@ -216,6 +210,7 @@ fn record(index: u64) -> Vec<u8> {
     text.bytes().cycle().take(RECORD_BYTES).collect()
 }
 
-fn unavailable(error: impl ToString) -> BenchError {
-    BenchError::Service { reason: error.to_string() }
+fn unavailable(error: impl ToString) -> anyhow::Error {
+    let reason = error.to_string();
+    anyhow::anyhow!("cannot start the measured service: {reason}; needed a free local port and a temporary directory")
 }

@@ -15,7 +15,7 @@ use unspoken_ring::SecretRng;
 use super::Size;
 use super::table::record;
 use crate::clock::median;
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::machine::available_memory_bytes;
 use crate::row::{Metric, params};
@@ -47,7 +47,7 @@ struct Asked {
     query: DenseQuery,
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, cut: Cut, pir: &PirParameters) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, cut: Cut, pir: &PirParameters) -> anyhow::Result<()> {
     let Cut { size, shards } = cut;
     let case = format!("{}, {shards} shards", size.name);
     let shape = DenseShape::new(pir, size.bytes / RECORD as u64, RECORD)?;
@@ -105,7 +105,7 @@ fn report(harness: &mut Harness<'_>, case: &str, (answers, whole): (&[f64], Opti
 }
 
 impl Asked {
-    fn new(pir: &PirParameters, shape: DenseShape) -> Result<Self, BenchError> {
+    fn new(pir: &PirParameters, shape: DenseShape) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(65);
         let secret = PirSecret::generate(pir, &mut rng)?;
         let keys = secret.keys(Mode::Packed, &mut rng)?.expand()?;
@@ -115,7 +115,7 @@ impl Asked {
     }
 
     /// The partial response of a shard, and the median of the seconds that it takes.
-    fn partial(&self, pir: &PirParameters, table: &DenseTable) -> Result<(PartialResponse, f64), BenchError> {
+    fn partial(&self, pir: &PirParameters, table: &DenseTable) -> anyhow::Result<(PartialResponse, f64)> {
         let (planes, queries, never) = ([table.groups()], [(&self.keys, &self.query)], AtomicBool::new(false));
         let (mut seconds, mut last) = (Vec::new(), None);
         for _ in 0..ANSWERS {
@@ -124,7 +124,7 @@ impl Asked {
             seconds.push(started.elapsed().as_secs_f64());
             last = responses.pop().and_then(|mut planes| planes.pop());
         }
-        let none = || BenchError::Wrong { case: "partial responses of a shard".into(), found: 0.0, needed: 1.0 };
+        let none = || wrong("partial responses of a shard", 0.0, 1.0);
         Ok((last.ok_or_else(none)?, median(&seconds[1..])))
     }
 
@@ -135,7 +135,7 @@ impl Asked {
         case: &str,
         pir: &PirParameters,
         part: DensePart,
-    ) -> Result<f64, BenchError> {
+    ) -> anyhow::Result<f64> {
         harness.progress(format!("{case}: the whole table"));
         let shape = part.shape();
         let table = DenseTable::build_part(pir, part, |cell| record(cell, RECORD))?;
@@ -151,14 +151,14 @@ impl Asked {
     }
 
     /// Opens a response and compares the record.
-    fn check(&self, response: &DenseResponse, shape: DenseShape) -> Result<(), BenchError> {
+    fn check(&self, response: &DenseResponse, shape: DenseShape) -> anyhow::Result<()> {
         let found = self.secret.dense_extract(response, shape)?;
         let differ = found.iter().zip(record(self.cell, RECORD)).filter(|(a, b)| **a != *b).count();
         match differ == 0 && found.len() == RECORD {
             true => Ok(()),
             false => {
                 let case = format!("record {} from shards, bytes that differ", self.cell);
-                Err(BenchError::Wrong { case, found: differ as f64, needed: 0.0 })
+                Err(wrong(case, differ as f64, 0.0))
             }
         }
     }

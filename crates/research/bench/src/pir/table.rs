@@ -6,8 +6,6 @@ use std::time::Instant;
 use unspoken_pir_scheme::{Database, DatabaseShape, PirParameters, TableView};
 use unspoken_ring::TableShape;
 
-use crate::error::BenchError;
-
 pub(super) struct Table {
     pub(super) parameters: PirParameters,
     pub(super) shape: DatabaseShape,
@@ -18,7 +16,7 @@ pub(super) struct Table {
 
 impl Table {
     /// Encodes a table with enough pieces to fill this many bytes.
-    pub(super) fn build(parameters: &PirParameters, bytes: u64) -> Result<Self, BenchError> {
+    pub(super) fn build(parameters: &PirParameters, bytes: u64) -> anyhow::Result<Self> {
         let pieces = bytes / parameters.piece_bytes() as u64;
         let started = Instant::now();
         let database = Database::from_pieces(parameters, 0, pieces, |index| record(index, parameters.piece_bytes()))?;

@@ -10,7 +10,7 @@ use unspoken_pir_scheme::Preset;
 
 use super::Size;
 use crate::clock::{TimedOperation, alternate};
-use crate::error::BenchError;
+use crate::error::{folder, wrong};
 use crate::harness::Harness;
 use crate::machine::Machine;
 use crate::row::{Metric, params};
@@ -24,8 +24,8 @@ const VALUE_BYTES: usize = 192;
 const BATCHES: [u64; 2] = [1, 100];
 
 /// Records by key, one per 256 bytes of the size, in a temporary directory.
-pub(super) fn run(harness: &mut Harness<'_>, size: Size, preset: Preset) -> Result<(), BenchError> {
-    let folder = tempfile::tempdir().map_err(|error| BenchError::Folder { reason: error.to_string() })?;
+pub(super) fn run(harness: &mut Harness<'_>, size: Size, preset: Preset) -> anyhow::Result<()> {
+    let folder = folder()?;
     let (dir, count) = (folder.path().join("database"), size.bytes / 256);
     let params = params! {
         "records": count, "value_bytes": VALUE_BYTES, "threads": Machine::detect().cores, "clock": "wall",
@@ -65,7 +65,7 @@ fn sizes(harness: &mut Harness<'_>, size: Size, built: &Built) {
 }
 
 /// Times puts and commits, one by one and many at once, in turn. Returns how often the first record was written.
-fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Writer) -> Result<u64, BenchError> {
+fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Writer) -> anyhow::Result<u64> {
     harness.progress(format!("{}: updates", size.name));
     let state = RefCell::new((writer, 0u64));
     let mut operations: Vec<TimedOperation<'_>> = Vec::new();
@@ -95,13 +95,13 @@ fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Write
 }
 
 /// Checks that a reader sees the last value of the first record.
-fn check(database: &Database, changed: u64) -> Result<(), BenchError> {
+fn check(database: &Database, changed: u64) -> anyhow::Result<()> {
     let found = database.snapshot().get(&key(0))?;
     if found == Some(value(0, changed)) {
         return Ok(());
     }
     let case = "a record after updates, bytes found".to_owned();
-    Err(BenchError::Wrong { case, found: found.map_or(0.0, |value| value.len() as f64), needed: VALUE_BYTES as f64 })
+    Err(wrong(case, found.map_or(0.0, |value| value.len() as f64), VALUE_BYTES as f64))
 }
 
 fn key(number: u64) -> Vec<u8> {

@@ -18,7 +18,7 @@ use unspoken_protocol::{ApplicationError, ClientHalf, NoCounters, ServerHalf};
 
 use self::native::Native;
 use crate::clock::{TimedOperation, alternate};
-use crate::error::BenchError;
+use crate::error::{NO_MODULE, folder};
 use crate::harness::Harness;
 use crate::peer::{ClientStep, V8};
 use crate::row::{Metric, params};
@@ -45,7 +45,7 @@ const MODULE_BYTES: Metric = Metric::less("module_bytes", "bytes");
 
 static GO: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     if harness.includes("digits") {
         digits(harness)?;
     }
@@ -58,23 +58,23 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn failed(error: impl ApplicationError) -> BenchError {
-    BenchError::Application(Box::new(error))
+fn failed(error: impl ApplicationError) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
 }
 
-fn digits(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+fn digits(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     let parameters = Preset::find(DIGITS_PRESET)?.build()?;
     let server = DigitsServer::new(&network(Shape::FULL)?, &parameters, Some(BATCH)).map_err(failed)?;
     let drawn: Vec<u8> = (0..PIXELS).map(|at| if at % 28 == 14 { 255 } else { 0 }).collect();
-    let image = Image::new(&drawn).map_err(BenchError::Image)?;
+    let image = Image::new(&drawn)?;
     let told = |answer: &Recognised| json!({ "digit": answer.digit });
     let native = Native::<_, DigitsClient>::new(&server, (), &image, &told)?;
     let asked = json!({ "question": { "pixels": drawn } });
     measure(harness, &format!("digits, {DIGITS_PRESET}"), native, &asked)
 }
 
-fn retrieve(harness: &mut Harness<'_>) -> Result<(), BenchError> {
-    let folder = tempfile::tempdir().map_err(|error| BenchError::Folder { reason: error.to_string() })?;
+fn retrieve(harness: &mut Harness<'_>) -> anyhow::Result<()> {
+    let folder = folder()?;
     let directory = folder.path().join("database");
     let value = |index: u64| index.to_le_bytes().repeat(RECORD_BYTES / 8);
     let records = (0..RECORDS).map(|index| Ok::<_, Infallible>(Record { key: None, value: value(index) }));
@@ -97,7 +97,7 @@ fn measure<S, C>(
     case: &str,
     mut native: Native<'_, S, C>,
     asked: &Value,
-) -> Result<(), BenchError>
+) -> anyhow::Result<()>
 where
     S: ServerHalf,
     C: ClientHalf + Send,
@@ -116,11 +116,7 @@ where
     for client in [&mut ours, &mut portable] {
         let found = client.ask(|query| native.answer(query))?;
         if found != needed {
-            return Err(BenchError::Differs {
-                case: case.into(),
-                found: found.to_string(),
-                needed: needed.to_string(),
-            });
+            anyhow::bail!("{case}: the answers are {found} and {needed}; this is a bug, please report it");
         }
     }
     let steps = [(ClientStep::Keys, KEYS), (ClientStep::Encryption, ENCRYPTION), (ClientStep::Decryption, DECRYPTION)];
@@ -147,8 +143,8 @@ where
 }
 
 /// Bytes of the module as a service sends it, against the most that browsers should load.
-fn module(harness: &mut Harness<'_>) -> Result<(), BenchError> {
-    let length = fs::metadata(harness.options.root.join(MODULE)).map_err(|_| BenchError::Module)?.len();
+fn module(harness: &mut Harness<'_>) -> anyhow::Result<()> {
+    let length = fs::metadata(harness.options.root.join(MODULE)).map_err(|_| anyhow::anyhow!(NO_MODULE))?.len();
     let target = Some(("target", MAX_MODULE_BYTES));
     harness.value(MODULE_BYTES, "module, brotli", length as f64, target, params! {});
     Ok(())

@@ -5,7 +5,6 @@ use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, KeyL
 
 use super::{GO, failed};
 use crate::clock::Clock;
-use crate::error::BenchError;
 use crate::peer::ClientStep;
 
 /// The client and the service.
@@ -27,7 +26,7 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
         model: C::Model,
         question: &'a C::Question,
         told: &'a (dyn Fn(&C::Answer) -> Value + Sync),
-    ) -> Result<Self, BenchError> {
+    ) -> anyhow::Result<Self> {
         let description = C::Description::read(&server.describe(), false);
         let client = C::open(description.map_err(failed)?, model, None).map_err(failed)?;
         client.begin().map_err(failed)?;
@@ -38,7 +37,7 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
     }
 
     /// What another client with the same secret is opened with.
-    pub(super) fn opening(&self) -> Result<Value, BenchError> {
+    pub(super) fn opening(&self) -> anyhow::Result<Value> {
         let secret = self.client.secret_bytes().map_err(failed)?;
         Ok(json!({ "description": hex::encode(self.server.describe()), "secret": hex::encode(&secret[..]) }))
     }
@@ -48,7 +47,7 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
     }
 
     /// The answer to a query under the secret.
-    pub(super) fn answer(&mut self, query: &[u8]) -> Result<Vec<u8>, BenchError> {
+    pub(super) fn answer(&mut self, query: &[u8]) -> anyhow::Result<Vec<u8>> {
         // Each query is another client's: services refuse what they have answered.
         self.answered += 1;
         self.server
@@ -57,7 +56,7 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
     }
 
     /// Asks the question, for the decryptions that follow; what the answer says.
-    pub(super) fn ask(&mut self) -> Result<Value, BenchError> {
+    pub(super) fn ask(&mut self) -> anyhow::Result<Value> {
         let encoded = self.client.encode(&[self.question]).map_err(failed)?;
         let query = self.client.query(&encoded).map_err(failed)?;
         let answer = self.answer(&query)?;
@@ -67,7 +66,7 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
     }
 
     /// Seconds of a step.
-    pub(super) fn seconds(&mut self, step: ClientStep) -> Result<f64, BenchError> {
+    pub(super) fn seconds(&mut self, step: ClientStep) -> anyhow::Result<f64> {
         let (result, seconds) = match step {
             ClientStep::Keys => Clock::Wall.time(|| {
                 let mut bundle = Vec::with_capacity(self.client.key_bytes() as usize);

@@ -8,7 +8,7 @@ use unspoken_ckks::{
 use unspoken_ring::{Backend, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
-use crate::error::BenchError;
+use crate::error::wrong;
 
 /// Largest allowed error, relative to the simulator's estimate.
 const TOLERANCE: f64 = 4.0;
@@ -47,14 +47,14 @@ impl Precision {
     }
 
     /// Fails if this precision is worse than `estimate` explains.
-    pub(super) fn check(self, case: &str, estimate: Precision) -> Result<(), BenchError> {
+    pub(super) fn check(self, case: &str, estimate: Precision) -> anyhow::Result<()> {
         let (found, needed) = (self.worst, TOLERANCE * estimate.worst);
-        if found <= needed { Ok(()) } else { Err(BenchError::Wrong { case: case.into(), found, needed }) }
+        if found <= needed { Ok(()) } else { Err(wrong(case, found, needed)) }
     }
 }
 
 impl BootstrapFixture {
-    pub(super) fn new(preset: &Preset, backend: Backend) -> Result<Self, BenchError> {
+    pub(super) fn new(preset: &Preset, backend: Backend) -> anyhow::Result<Self> {
         let parameters = CkksParameters::with_backend(preset.literal()?, backend)?;
         let slots = parameters.slots();
         let plan = Bootstrap::new(&parameters, slots, SlotValues::Complex)?;
@@ -89,20 +89,20 @@ impl BootstrapFixture {
     }
 
     /// Bootstraps from slots to slots.
-    pub(super) fn refresh(&self) -> Result<Ciphertext, BenchError> {
+    pub(super) fn refresh(&self) -> anyhow::Result<Ciphertext> {
         Ok(self.bootstrapper.refresh(&Evaluator::new(&self.encoder, &self.keys), &self.input)?)
     }
 
     /// Bootstraps from torus elements to exponentials.
-    pub(super) fn exponential(&self) -> Result<Ciphertext, BenchError> {
+    pub(super) fn exponential(&self) -> anyhow::Result<Ciphertext> {
         Ok(self.bootstrapper.exponential(&Evaluator::new(&self.encoder, &self.keys), &self.torus_input)?)
     }
 
-    pub(super) fn refresh_precision(&self, output: &Ciphertext) -> Result<Precision, BenchError> {
+    pub(super) fn refresh_precision(&self, output: &Ciphertext) -> anyhow::Result<Precision> {
         Ok(Precision::between(&self.encoder.decrypt(output, &self.secret)?, &self.values))
     }
 
-    pub(super) fn exponential_precision(&self, output: &Ciphertext) -> Result<Precision, BenchError> {
+    pub(super) fn exponential_precision(&self, output: &Ciphertext) -> anyhow::Result<Precision> {
         Ok(Precision::between(&self.encoder.decrypt(output, &self.secret)?, &self.exponentials()))
     }
 
@@ -117,7 +117,7 @@ impl BootstrapFixture {
     }
 
     /// The simulator's estimates for [`BootstrapFixture::refresh`] and [`BootstrapFixture::exponential`].
-    pub(super) fn estimates(&self) -> Result<[Precision; 2], BenchError> {
+    pub(super) fn estimates(&self) -> anyhow::Result<[Precision; 2]> {
         let (simulator, plan) = (Simulator::new(&self.encoder, 4), self.plan());
         let input = simulator.encrypt(&self.values, plan.input_level(), self.parameters().scale())?;
         let refreshed = plan.simulate_refresh(&simulator, &input)?;

@@ -11,7 +11,7 @@ use super::REPETITIONS;
 use super::fixture::Precision;
 use super::report::TIME;
 use crate::clock::{Stopwatch, alternate, scaled};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
 
@@ -35,7 +35,7 @@ impl<'a> Form<'a> {
         secret: &SecretKey,
         (slots, values, storage): (usize, SlotValues, KeyStorage),
         rng: &mut SecretRng,
-    ) -> Result<Self, BenchError> {
+    ) -> anyhow::Result<Self> {
         let plan = Bootstrap::new(encoder.parameters(), slots, values)?;
         let real = values == SlotValues::Real;
         let value = |j: usize| {
@@ -45,24 +45,24 @@ impl<'a> Form<'a> {
         let values: Vec<Complex64> = (0..plan.slots()).map(value).collect();
         let plain = encoder.encode(&values, plan.input_level(), encoder.parameters().scale())?;
         let inputs = (0..GROUP).map(|_| Ok(encoder.encrypt(&plain, secret, rng)?.expand(encoder.parameters())));
-        let inputs = inputs.collect::<Result<Vec<_>, BenchError>>()?;
+        let inputs = inputs.collect::<anyhow::Result<Vec<_>>>()?;
         let keys = EvaluationKeys::with_storage(storage).filled(secret, &plan.key_plan(), rng)?;
         let form = Form { encoder, bootstrapper: Bootstrapper::new(encoder, plan)?, keys, inputs };
         let wanted = values.repeat(encoder.parameters().slots() / values.len());
         for output in form.group()? {
             let found = Precision::between(&encoder.decrypt(&output, secret)?, &wanted).worst;
             if found.is_nan() || found > WORST_ERROR {
-                return Err(BenchError::Wrong { case: "form of a bootstrap".into(), found, needed: WORST_ERROR });
+                return Err(wrong("form of a bootstrap", found, WORST_ERROR));
             }
         }
         Ok(form)
     }
 
-    fn alone(&self) -> Result<Ciphertext, BenchError> {
+    fn alone(&self) -> anyhow::Result<Ciphertext> {
         Ok(self.bootstrapper.refresh(&Evaluator::new(self.encoder, &self.keys), &self.inputs[0])?)
     }
 
-    fn group(&self) -> Result<Vec<Ciphertext>, BenchError> {
+    fn group(&self) -> anyhow::Result<Vec<Ciphertext>> {
         let inputs: Vec<&Ciphertext> = self.inputs.iter().collect();
         Ok(self.bootstrapper.refresh_many(&Evaluator::new(self.encoder, &self.keys), &inputs)?)
     }
@@ -74,7 +74,7 @@ pub(super) fn run(
     preset: &Preset,
     backend: Backend,
     sparse_slots: usize,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let parameters = CkksParameters::with_backend(preset.literal()?, backend)?;
     // These keys protect no data: a fixed seed gives every run the same numbers.
     let mut rng = SecretRng::insecure_from_seed(5);
@@ -98,7 +98,7 @@ pub(super) fn run(
 }
 
 /// Seconds of a form and of the plain bootstrap, in turn, and the memory of its keys.
-fn beside_plain(harness: &mut Harness<'_>, case: &str, form: &Form<'_>, plain: &Form<'_>) -> Result<(), BenchError> {
+fn beside_plain(harness: &mut Harness<'_>, case: &str, form: &Form<'_>, plain: &Form<'_>) -> anyhow::Result<()> {
     const PLAIN: &str = "all slots, expanded keys";
     let stopwatch = harness.stopwatch();
     let [own, others] = [form, plain].map(|form| move || stopwatch.seconds(|| form.alone()));
@@ -116,7 +116,7 @@ fn groups(
     harness: &mut Harness<'_>,
     (values, preset, backend): (&str, &str, Backend),
     form: &Form<'_>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let counts: Vec<usize> = std::iter::once(1).chain(harness.options.threads.iter().copied()).collect();
     for threads in counts {
         let several = pool(threads)?;

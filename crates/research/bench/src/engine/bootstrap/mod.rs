@@ -28,7 +28,6 @@ use unspoken_ring::Backend;
 
 use super::backends;
 use crate::clock::{Repetitions, Stopwatch, alternate};
-use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::machine::available_memory_bytes;
 use crate::peer::{BootstrapRequest, OpenFhe, PeerBootstrap};
@@ -107,17 +106,17 @@ struct Precisions {
 pub(super) const FORMS: (&str, usize) = ("n16_boot_depth14_scale40", 1024);
 
 /// Runs all cases, one after the other.
-pub(super) fn run(harness: &mut Harness<'_>, cases: &[Case]) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, cases: &[Case]) -> anyhow::Result<()> {
     cases.iter().try_for_each(|&case| measure(harness, case))
 }
 
 /// Measures the other forms of a preset's bootstrap.
-pub(super) fn run_forms(harness: &mut Harness<'_>, (preset, sparse_slots): (&str, usize)) -> Result<(), BenchError> {
+pub(super) fn run_forms(harness: &mut Harness<'_>, (preset, sparse_slots): (&str, usize)) -> anyhow::Result<()> {
     let preset = Preset::find(preset)?;
     backends().into_iter().try_for_each(|backend| forms::run(harness, preset, backend, sparse_slots))
 }
 
-fn measure(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+fn measure(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     let preset = Preset::find(case.preset)?;
     let mut all = Vec::new();
     let mut first = None;
@@ -137,7 +136,7 @@ fn measure(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
 }
 
 /// Runs both bootstraps untimed and checks their errors: an error larger than the simulator explains is a bug.
-fn check(fixture: &BootstrapFixture) -> Result<Precisions, BenchError> {
+fn check(fixture: &BootstrapFixture) -> anyhow::Result<Precisions> {
     let estimates = fixture.estimates()?;
     let refreshed = fixture.refresh_precision(&fixture.refresh()?)?;
     let found = [refreshed, fixture.exponential_precision(&fixture.exponential()?)?];
@@ -151,7 +150,7 @@ fn time(
     fixture: &BootstrapFixture,
     backend: Backend,
     with_threads: bool,
-) -> Result<BackendTimes, BenchError> {
+) -> anyhow::Result<BackendTimes> {
     let stopwatch = harness.stopwatch();
     let refresh = || stopwatch.seconds(|| fixture.refresh());
     let exponential = || stopwatch.seconds(|| fixture.exponential());

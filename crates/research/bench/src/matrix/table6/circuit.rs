@@ -5,8 +5,6 @@ use unspoken_cnn::PlainWeightsCircuit;
 use unspoken_digits_model::{CLASSES, Image, Network, Shape};
 use unspoken_papers::{EncryptedNetwork, EncryptedWeightsCircuit};
 
-use crate::error::BenchError;
-
 /// Encrypts slots at a given level and scale.
 pub(super) type Encrypt<'a, V> = &'a mut dyn FnMut(&[Complex64], usize, f64) -> Result<V, CkksError>;
 
@@ -24,23 +22,19 @@ pub(super) trait Circuit: Sync {
     /// Levels from inputs to scores, which are at level 0.
     fn levels(&self) -> usize;
 
-    fn encrypt<V: Send + Sync>(
-        &self,
-        network: &Network,
-        encrypt: Encrypt<'_, V>,
-    ) -> Result<Self::Weights<V>, BenchError>;
+    fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> anyhow::Result<Self::Weights<V>>;
 
-    fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, BenchError>;
+    fn arrange(&self, images: &[Image]) -> anyhow::Result<Vec<Vec<Complex64>>>;
 
     fn evaluate<A: Arithmetic>(
         &self,
         arithmetic: &A,
         weights: &Self::Weights<A::Vector>,
         inputs: &[A::Vector],
-    ) -> Result<Vec<A::Vector>, BenchError>;
+    ) -> anyhow::Result<Vec<A::Vector>>;
 
     /// The scores of a full batch.
-    fn scores(&self, slots: &[Vec<Complex64>]) -> Result<Vec<[f64; CLASSES]>, BenchError>;
+    fn scores(&self, slots: &[Vec<Complex64>]) -> anyhow::Result<Vec<[f64; CLASSES]>>;
 }
 
 impl Circuit for EncryptedWeightsCircuit {
@@ -63,11 +57,11 @@ impl Circuit for EncryptedWeightsCircuit {
         &self,
         network: &Network,
         encrypt: Encrypt<'_, V>,
-    ) -> Result<EncryptedNetwork<V>, BenchError> {
+    ) -> anyhow::Result<EncryptedNetwork<V>> {
         Ok(self.encrypt_network(network, encrypt)?)
     }
 
-    fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, BenchError> {
+    fn arrange(&self, images: &[Image]) -> anyhow::Result<Vec<Vec<Complex64>>> {
         Ok(self.layout().arrange(images)?)
     }
 
@@ -76,11 +70,11 @@ impl Circuit for EncryptedWeightsCircuit {
         arithmetic: &A,
         weights: &EncryptedNetwork<A::Vector>,
         inputs: &[A::Vector],
-    ) -> Result<Vec<A::Vector>, BenchError> {
+    ) -> anyhow::Result<Vec<A::Vector>> {
         Ok(EncryptedWeightsCircuit::evaluate(self, arithmetic, weights, inputs)?)
     }
 
-    fn scores(&self, slots: &[Vec<Complex64>]) -> Result<Vec<[f64; CLASSES]>, BenchError> {
+    fn scores(&self, slots: &[Vec<Complex64>]) -> anyhow::Result<Vec<[f64; CLASSES]>> {
         Ok(self.layout().scores(slots, self.batch())?)
     }
 }
@@ -101,24 +95,19 @@ impl Circuit for PlainWeightsCircuit {
         self.input_level()
     }
 
-    fn encrypt<V: Send + Sync>(&self, _: &Network, _: Encrypt<'_, V>) -> Result<(), BenchError> {
+    fn encrypt<V: Send + Sync>(&self, _: &Network, _: Encrypt<'_, V>) -> anyhow::Result<()> {
         Ok(())
     }
 
-    fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, BenchError> {
+    fn arrange(&self, images: &[Image]) -> anyhow::Result<Vec<Vec<Complex64>>> {
         Ok(self.layout().arrange(images)?)
     }
 
-    fn evaluate<A: Arithmetic>(
-        &self,
-        arithmetic: &A,
-        (): &(),
-        inputs: &[A::Vector],
-    ) -> Result<Vec<A::Vector>, BenchError> {
+    fn evaluate<A: Arithmetic>(&self, arithmetic: &A, (): &(), inputs: &[A::Vector]) -> anyhow::Result<Vec<A::Vector>> {
         Ok(vec![PlainWeightsCircuit::evaluate(self, arithmetic, inputs)?])
     }
 
-    fn scores(&self, slots: &[Vec<Complex64>]) -> Result<Vec<[f64; CLASSES]>, BenchError> {
+    fn scores(&self, slots: &[Vec<Complex64>]) -> anyhow::Result<Vec<[f64; CLASSES]>> {
         let slots = slots.first().map_or(&[][..], Vec::as_slice);
         Ok(self.layout().scores(slots, self.batch())?)
     }

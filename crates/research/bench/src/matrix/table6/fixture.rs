@@ -8,7 +8,7 @@ use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
 use super::circuit::Circuit;
 use super::{KEY_SWITCHES, KEY_WIRE, KEYS, LEVELS, PRODUCTS, QUERY_WIRE};
 use crate::clock::Stopwatch;
-use crate::error::{BenchError, larger_error};
+use crate::error::{larger_error, wrong};
 use crate::row::Metric;
 use crate::untrained::{network, pseudorandom};
 
@@ -26,18 +26,18 @@ pub(super) struct CircuitFixture<C: Circuit> {
     products: u64,
 }
 
-fn random_images(count: usize) -> Result<Vec<Image>, BenchError> {
+fn random_images(count: usize) -> anyhow::Result<Vec<Image>> {
     let pixel = |i: usize| (127.5 * (1.0 + pseudorandom(1000 + i))) as u8;
     let image = |i: usize| {
         let pixels: Vec<u8> = (0..PIXELS).map(|p| pixel(i * PIXELS + p)).collect();
-        Image::new(&pixels).map_err(BenchError::Image)
+        Ok(Image::new(&pixels)?)
     };
     (0..count).map(image).collect()
 }
 
 impl<C: Circuit> CircuitFixture<C> {
     /// Generates keys from a fixed seed, and checks one evaluation against the network in the clear.
-    pub(super) fn new(circuit: C, parameters: &CkksParameters) -> Result<Self, BenchError> {
+    pub(super) fn new(circuit: C, parameters: &CkksParameters) -> anyhow::Result<Self> {
         let images = random_images(circuit.batch())?;
         let arranged = circuit.arrange(&images)?;
         let (level, scale) = (circuit.levels(), parameters.scale());
@@ -68,7 +68,7 @@ impl<C: Circuit> CircuitFixture<C> {
         let pairs = found.iter().flatten().zip(exact.iter().flatten());
         let found = pairs.map(|(found, exact)| (found - exact).abs()).fold(0.0, larger_error);
         if found.is_nan() || found > TOLERANCE {
-            return Err(BenchError::Wrong { case: C::NAME.into(), found, needed: TOLERANCE });
+            return Err(wrong(C::NAME, found, TOLERANCE));
         }
         Ok(fixture)
     }
@@ -78,7 +78,7 @@ impl<C: Circuit> CircuitFixture<C> {
     }
 
     /// Seconds of one evaluation.
-    pub(super) fn time(&self, stopwatch: Stopwatch<'_>) -> Result<f64, BenchError> {
+    pub(super) fn time(&self, stopwatch: Stopwatch<'_>) -> anyhow::Result<f64> {
         stopwatch.seconds(|| self.answer())
     }
 
@@ -95,7 +95,7 @@ impl<C: Circuit> CircuitFixture<C> {
         ]
     }
 
-    fn answer(&self) -> Result<Vec<Ciphertext>, BenchError> {
+    fn answer(&self) -> anyhow::Result<Vec<Ciphertext>> {
         self.circuit.evaluate(&Evaluator::new(&self.encoder, &self.keys), &self.weights, &self.inputs)
     }
 }

@@ -10,7 +10,6 @@ use unspoken_encrypted_matrix::{EncryptedMatrix, Layout, Method, Product};
 
 use super::circuit::{Circuit, Encrypt};
 use super::pixel_vectors::{pixel, stored_parameters, sum_of_products};
-use crate::error::BenchError;
 
 /// Levels of the inputs, and of the factors of the first and the second product.
 const INPUT: usize = 9;
@@ -36,7 +35,7 @@ pub(super) struct Weights<V> {
 }
 
 impl JklsCircuit {
-    pub(super) fn new(shape: Shape, parameters: &CkksParameters) -> Result<Self, BenchError> {
+    pub(super) fn new(shape: Shape, parameters: &CkksParameters) -> anyhow::Result<Self> {
         let layout = Layout::new(parameters, shape.hidden, 1)?;
         let scale = parameters.scale();
         let convolution = scale * scale / parameters.level_modulus(INPUT);
@@ -70,7 +69,7 @@ impl JklsCircuit {
         arithmetic: &A,
         product: &Product,
         [a, b]: [&A::Vector; 2],
-    ) -> Result<A::Vector, BenchError> {
+    ) -> anyhow::Result<A::Vector> {
         let (d, parallel) = (self.layout.dim(), self.layout.parallel());
         let matrix = |v: &A::Vector| EncryptedMatrix::from_tiles(self.layout, (d, d), parallel, vec![v.clone()]);
         let result = product.apply(arithmetic, &matrix(a)?, &matrix(b)?)?;
@@ -94,7 +93,7 @@ impl Circuit for JklsCircuit {
         INPUT
     }
 
-    fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> Result<Weights<V>, BenchError> {
+    fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> anyhow::Result<Weights<V>> {
         let (parts, scale) = (stored_parameters(network), self.scale);
         let channel = |p: usize, row: usize| self.feature(p, row) / FEATURES_PER_CHANNEL;
         let kernel = |offset: usize| self.fill(|p, row, _| parts.kernel[channel(p, row) * KERNEL * KERNEL + offset]);
@@ -114,7 +113,7 @@ impl Circuit for JklsCircuit {
         })
     }
 
-    fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, BenchError> {
+    fn arrange(&self, images: &[Image]) -> anyhow::Result<Vec<Vec<Complex64>>> {
         let vector = |offset: usize| {
             self.fill(|p, row, column| {
                 pixel(&images[p / self.tiles() * self.shape.hidden + column], self.feature(p, row), offset)
@@ -128,7 +127,7 @@ impl Circuit for JklsCircuit {
         arithmetic: &A,
         weights: &Weights<A::Vector>,
         inputs: &[A::Vector],
-    ) -> Result<Vec<A::Vector>, BenchError> {
+    ) -> anyhow::Result<Vec<A::Vector>> {
         let pairs = inputs.iter().cloned().zip(weights.kernels.iter().cloned());
         let features = arithmetic.add(&sum_of_products(arithmetic, pairs)?, &weights.kernel_bias)?;
         let squares = arithmetic.multiply(&features, &features)?;
@@ -140,7 +139,7 @@ impl Circuit for JklsCircuit {
         Ok(vec![arithmetic.add(&scores, &weights.out_bias)?])
     }
 
-    fn scores(&self, slots: &[Vec<Complex64>]) -> Result<Vec<[f64; CLASSES]>, BenchError> {
+    fn scores(&self, slots: &[Vec<Complex64>]) -> anyhow::Result<Vec<[f64; CLASSES]>> {
         let (hidden, tiles) = (self.shape.hidden, self.tiles());
         let score = |class: usize, j: usize| slots[0][self.layout.slot(j / hidden * tiles, class, j % hidden)].re;
         Ok((0..self.batch()).map(|j| std::array::from_fn(|class| score(class, j))).collect())

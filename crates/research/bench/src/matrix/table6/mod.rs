@@ -24,7 +24,6 @@ use unspoken_digits_model::Shape;
 use unspoken_papers::EncryptedWeightsCircuit;
 
 use crate::clock::{Clock, Stopwatch, alternate, scaled};
-use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
 use crate::untrained::network;
@@ -52,7 +51,7 @@ const FULL: Case = Case { preset: "n15_real_depth17_scale30", shape: Shape::LITE
 const E2DM: Case = Case { shape: Shape::FULL, batches: &[], ..FULL };
 const QUICK: Case = Case { preset: "n14_real_depth8_scale30", shape: Shape::LITE, batches: &[8] };
 
-pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
     if harness.options.quick {
         harness.progress("E2DM's own product takes nine levels and minutes: leave out --quick for it");
         return small_batches(harness, QUICK);
@@ -64,7 +63,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 /// Our layout of images and weights against the paper's, for each batch size.
-fn small_batches(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+fn small_batches(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     let parameters = Preset::find(case.preset)?.build()?;
     for &batch in case.batches {
         harness.progress(format!("batch {batch}, weights encrypted: 49 vectors of images for each tile, and fewer"));
@@ -78,7 +77,7 @@ fn small_batches(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError
 
 /// Our layouts, at each batch size and at the batch size of the baseline, against the network as matrix products
 /// (Jiang, Kim, Lauter and Song), which has only one batch size.
-fn matrices(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+fn matrices(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     let parameters = Preset::find(case.preset)?.build()?;
     harness.progress("the network over E2DM's products of matrices");
     let jkls = CircuitFixture::new(JklsCircuit::new(case.shape, &parameters)?, &parameters)?;
@@ -90,7 +89,7 @@ fn matrices(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
 }
 
 /// Weights known to the server.
-fn known_weights(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
+fn known_weights(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
     for preset in [QUICK.preset, case.preset] {
         let parameters = Preset::find(preset)?.build()?;
         let batch = parameters.slots() / case.shape.features();
@@ -115,7 +114,7 @@ fn compare<C: Circuit, D: Circuit>(
     ours: &CircuitFixture<C>,
     baseline: &CircuitFixture<D>,
     label: &str,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let stopwatch = harness.stopwatch();
     let (time_ours, time_baseline) = (|| ours.time(stopwatch), || baseline.time(stopwatch));
     let samples = alternate(harness.repetitions(), &mut [Box::new(time_ours), Box::new(time_baseline)])?;
@@ -135,7 +134,7 @@ fn compare<C: Circuit, D: Circuit>(
 }
 
 /// Several threads against one.
-fn threads<C: Circuit>(harness: &mut Harness<'_>, ours: &CircuitFixture<C>, label: &str) -> Result<(), BenchError> {
+fn threads<C: Circuit>(harness: &mut Harness<'_>, ours: &CircuitFixture<C>, label: &str) -> anyhow::Result<()> {
     for threads in harness.options.threads.clone() {
         let several = pool(threads)?;
         let [on_several, on_one] =

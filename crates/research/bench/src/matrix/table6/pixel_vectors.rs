@@ -8,7 +8,7 @@ use unspoken_digits_model::{
 };
 
 use super::circuit::{Circuit, Encrypt};
-use crate::error::BenchError;
+use crate::error::wrong;
 
 pub(super) struct PixelVectorsCircuit {
     shape: Shape,
@@ -64,7 +64,7 @@ pub(super) fn pixel(image: &Image, feature: usize, offset: usize) -> f64 {
 pub(super) fn sum_of_products<A: Arithmetic>(
     arithmetic: &A,
     pairs: impl Iterator<Item = (A::Vector, A::Vector)>,
-) -> Result<A::Vector, BenchError> {
+) -> anyhow::Result<A::Vector> {
     let mut sum: Option<A::Vector> = None;
     for (a, b) in pairs {
         let product = arithmetic.tensor(&a, &b)?;
@@ -73,12 +73,12 @@ pub(super) fn sum_of_products<A: Arithmetic>(
             None => product,
         });
     }
-    let wrong = || BenchError::Wrong { case: "a sum of no products".into(), found: 0.0, needed: 1.0 };
+    let wrong = || wrong("a sum of no products", 0.0, 1.0);
     Ok(arithmetic.relinearise_rescale(&sum.ok_or_else(wrong)?)?)
 }
 
 impl PixelVectorsCircuit {
-    pub(super) fn new(shape: Shape, parameters: &CkksParameters, batch: usize) -> Result<Self, BenchError> {
+    pub(super) fn new(shape: Shape, parameters: &CkksParameters, batch: usize) -> anyhow::Result<Self> {
         let moduli = std::array::from_fn(|i| parameters.level_modulus(i + 1));
         Ok(PixelVectorsCircuit { shape, batch, slots: parameters.slots(), scale: parameters.scale(), moduli })
     }
@@ -121,7 +121,7 @@ impl Circuit for PixelVectorsCircuit {
         self.moduli.len()
     }
 
-    fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> Result<Weights<V>, BenchError> {
+    fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> anyhow::Result<Weights<V>> {
         let parts = stored_parameters(network);
         let [q1, q2, q3, q4, q5] = self.moduli;
         let convolution = self.scale * self.scale / q5;
@@ -151,7 +151,7 @@ impl Circuit for PixelVectorsCircuit {
         Ok(Weights { tiles, dense_bias, out })
     }
 
-    fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, BenchError> {
+    fn arrange(&self, images: &[Image]) -> anyhow::Result<Vec<Vec<Complex64>>> {
         let vector = |tile: usize, offset: usize| {
             self.fill(|k, _, j| self.feature(tile, k).map_or(0.0, |feature| pixel(&images[j], feature, offset)))
         };
@@ -164,7 +164,7 @@ impl Circuit for PixelVectorsCircuit {
         arithmetic: &A,
         weights: &Weights<A::Vector>,
         inputs: &[A::Vector],
-    ) -> Result<Vec<A::Vector>, BenchError> {
+    ) -> anyhow::Result<Vec<A::Vector>> {
         let mut squares = Vec::new();
         for (inputs, (kernels, bias, dense)) in inputs.chunks(KERNEL * KERNEL).zip(&weights.tiles) {
             let features = sum_of_products(arithmetic, inputs.iter().cloned().zip(kernels.iter().cloned()))?;
@@ -182,7 +182,7 @@ impl Circuit for PixelVectorsCircuit {
         weights.out.iter().map(output).collect()
     }
 
-    fn scores(&self, slots: &[Vec<Complex64>]) -> Result<Vec<[f64; CLASSES]>, BenchError> {
+    fn scores(&self, slots: &[Vec<Complex64>]) -> anyhow::Result<Vec<[f64; CLASSES]>> {
         let score = |class: usize, j: usize| {
             slots[class / self.width()][class % self.width() * self.shape.hidden * self.batch + j].re
         };

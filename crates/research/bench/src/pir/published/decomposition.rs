@@ -10,7 +10,6 @@ use unspoken_ring::Poly;
 
 use super::keys::{Keys, fraction};
 use super::parameters::Decomposition;
-use crate::error::BenchError;
 
 /// RGSW ciphertexts of all bits, the lowest first, with the time of each phase and the number of blind rotations.
 pub(super) struct Expansion {
@@ -36,7 +35,7 @@ impl Rotations {
 }
 
 /// The first steps of Algorithm 22: digits, bits of digits, RGSW ciphertexts of the bits.
-pub(super) fn expand(keys: &Keys, query: &LweCiphertext) -> Result<Expansion, BenchError> {
+pub(super) fn expand(keys: &Keys, query: &LweCiphertext) -> anyhow::Result<Expansion> {
     let mut rotations = Rotations::default();
     let started = Instant::now();
     let digits = digits(keys, query, &mut rotations.digits)?;
@@ -63,11 +62,7 @@ pub(super) fn expand(keys: &Keys, query: &LweCiphertext) -> Result<Expansion, Be
 ///
 /// The algorithm as printed ends before it returns the last digit. That is the ciphertext that is left: it has the
 /// modulus `q` and needs no floor.
-pub(super) fn digits(
-    keys: &Keys,
-    query: &LweCiphertext,
-    rotations: &mut u32,
-) -> Result<Vec<LweCiphertext>, BenchError> {
+pub(super) fn digits(keys: &Keys, query: &LweCiphertext, rotations: &mut u32) -> anyhow::Result<Vec<LweCiphertext>> {
     let parameters = &keys.parameters;
     let mut rest = switched(query, parameters.width(0));
     let mut digits = Vec::with_capacity(parameters.digits as usize);
@@ -105,7 +100,7 @@ struct Floor<'a> {
 }
 
 impl<'a> Floor<'a> {
-    fn new(parameters: &'a Decomposition, step: u32) -> Result<Self, BenchError> {
+    fn new(parameters: &'a Decomposition, step: u32) -> anyhow::Result<Self> {
         let ring = parameters.pir.ring();
         let unit = (-f64::from(parameters.width(step))).exp2();
         let quarter = (ring.degree() / 2) as f64;
@@ -121,7 +116,7 @@ impl<'a> Floor<'a> {
         keys: &Keys,
         ciphertext: &LweCiphertext,
         rotations: &mut u32,
-    ) -> Result<(LweCiphertext, LweCiphertext), BenchError> {
+    ) -> anyhow::Result<(LweCiphertext, LweCiphertext)> {
         let (width, order) = (self.parameters.width(self.step), self.parameters.log2_order());
         let mut rest = ciphertext.clone();
         rest.body = rest.body.wrapping_add(half_alpha(self.parameters, self.step));
@@ -142,7 +137,7 @@ impl<'a> Floor<'a> {
         table: &Poly,
         phase: &LweCiphertext,
         rotations: &mut u32,
-    ) -> Result<LweCiphertext, BenchError> {
+    ) -> anyhow::Result<LweCiphertext> {
         *rotations += 1;
         let rotated = keys.floor.rotate(table, &phase.switched(self.parameters.log2_order()))?;
         Ok(switched(&rotated.coefficient(self.parameters.pir.ring(), 0)?, self.parameters.width(self.step)))
@@ -160,7 +155,7 @@ pub(super) struct BitTables {
 }
 
 impl BitTables {
-    pub(super) fn new(parameters: &Decomposition) -> Result<Self, BenchError> {
+    pub(super) fn new(parameters: &Decomposition) -> anyhow::Result<Self> {
         let (ring, alpha) = (parameters.pir.ring(), 1usize << parameters.log2_alpha());
         let mut block = vec![0; ring.degree()];
         block[..alpha].fill(-fraction(ring, 0.25));
@@ -180,7 +175,7 @@ impl BitTables {
 
     /// LWE ciphertexts of the bits of a digit under the small secret, the lowest first: their phases are `2^31 bit`
     /// plus noise. One blind rotation.
-    pub(super) fn bits(&self, keys: &Keys, digit: &LweCiphertext) -> Result<Vec<LweCiphertext>, BenchError> {
+    pub(super) fn bits(&self, keys: &Keys, digit: &LweCiphertext) -> anyhow::Result<Vec<LweCiphertext>> {
         let rotated = keys.bits.rotate(&self.block, &digit.switched(keys.parameters.log2_order()))?;
         let bit = |(number, factor): (usize, &Poly)| self.bit(keys, &rotated, number, factor);
         self.factors.iter().enumerate().map(bit).collect()
@@ -192,7 +187,7 @@ impl BitTables {
         rotated: &RlweCiphertext,
         number: usize,
         factor: &Poly,
-    ) -> Result<LweCiphertext, BenchError> {
+    ) -> anyhow::Result<LweCiphertext> {
         let ring = keys.parameters.pir.ring();
         let mut product = rotated.clone();
         product.mul_assign(ring, factor)?;

@@ -15,7 +15,7 @@ use super::keys::{Client, Keys, decrypted};
 use super::paper;
 use super::parameters::{Decomposition, bootstrap_bytes};
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -69,7 +69,7 @@ pub(super) fn run(
     repetitions: Repetitions,
     bits: u32,
     pir: &PirParameters,
-) -> Result<IndexTimes, BenchError> {
+) -> anyhow::Result<IndexTimes> {
     harness.progress(format!("published: keys for {bits} bits"));
     let parameters = Decomposition::find(pir, bits)?;
     let published = RefCell::new(Published::new(&parameters)?);
@@ -105,7 +105,7 @@ fn counts(
     parameters: &Decomposition,
     rotations: Rotations,
     common: &Map<String, Value>,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     let (pir, bits) = (&parameters.pir, parameters.index_bits);
     let case = format!("{bits} bits");
     let ours = bits + pir.refreshed_bits(shape(pir, bits)?);
@@ -154,7 +154,7 @@ fn described(parameters: &Decomposition) -> Map<String, Value> {
 }
 
 /// The shape whose indices have `bits` bits.
-fn shape(pir: &PirParameters, bits: u32) -> Result<DatabaseShape, BenchError> {
+fn shape(pir: &PirParameters, bits: u32) -> anyhow::Result<DatabaseShape> {
     Ok(DatabaseShape::new(pir, 1 << bits)?)
 }
 
@@ -164,11 +164,11 @@ fn next_index(asked: &mut u32, bits: u32) -> u32 {
     asked.wrapping_mul(0x9e37_79b1) >> (u32::BITS - bits)
 }
 
-fn check(what: &str, found: u32, index: u32) -> Result<(), BenchError> {
+fn check(what: &str, found: u32, index: u32) -> anyhow::Result<()> {
     let differ = (found ^ index).count_ones();
     match differ {
         0 => Ok(()),
-        _ => Err(BenchError::Wrong { case: format!("{what}, bits that differ"), found: differ.into(), needed: 0.0 }),
+        _ => Err(wrong(format!("{what}, bits that differ"), differ.into(), 0.0)),
     }
 }
 
@@ -180,13 +180,13 @@ struct Published {
 }
 
 impl Published {
-    fn new(parameters: &Decomposition) -> Result<Self, BenchError> {
+    fn new(parameters: &Decomposition) -> anyhow::Result<Self> {
         let mut client = Client::new(parameters, 36)?;
         let keys = client.keys()?;
         Ok(Published { client, keys, asked: 0 })
     }
 
-    fn measure(&mut self, pool: &ThreadPool) -> Result<Sample, BenchError> {
+    fn measure(&mut self, pool: &ThreadPool) -> anyhow::Result<Sample> {
         let index = next_index(&mut self.asked, self.keys.parameters.index_bits);
         let query = self.client.query(index);
         let started = Instant::now();
@@ -208,14 +208,14 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(pir: &PirParameters, mode: Mode, bits: u32) -> Result<Self, BenchError> {
+    fn new(pir: &PirParameters, mode: Mode, bits: u32) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(37);
         let secret = PirSecret::generate(pir, &mut rng)?;
         let keys = secret.keys(mode, &mut rng)?.expand()?;
         Ok(Ours { secret, keys, shape: shape(pir, bits)?, rng, asked: 0 })
     }
 
-    fn measure(&mut self, pool: &ThreadPool) -> Result<Sample, BenchError> {
+    fn measure(&mut self, pool: &ThreadPool) -> anyhow::Result<Sample> {
         let (mode, index) = (self.keys.mode(), next_index(&mut self.asked, self.shape.index_bits()));
         let query = self.secret.query(mode, self.shape, index.into(), &mut self.rng)?;
         let started = Instant::now();

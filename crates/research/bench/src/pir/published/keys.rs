@@ -9,7 +9,6 @@ use unspoken_gsw::{
 use unspoken_ring::{Domain, SecretRng};
 
 use super::parameters::Decomposition;
-use crate::error::BenchError;
 
 /// The secrets of a client.
 pub(super) struct Client {
@@ -36,7 +35,7 @@ pub(super) struct Keys {
 }
 
 impl Client {
-    pub(super) fn new(parameters: &Decomposition, seed: u64) -> Result<Self, BenchError> {
+    pub(super) fn new(parameters: &Decomposition, seed: u64) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(seed);
         let literal = parameters.pir.literal();
         let words = LweSecret::generate(literal.compact, &mut rng);
@@ -45,7 +44,7 @@ impl Client {
         Ok(Client { parameters: parameters.clone(), words, ring, lwe, rng })
     }
 
-    pub(super) fn keys(&mut self) -> Result<Keys, BenchError> {
+    pub(super) fn keys(&mut self) -> anyhow::Result<Keys> {
         let Decomposition { pir, floor, bits, .. } = &self.parameters;
         let (literal, bootstrap) = (pir.literal(), pir.bootstrap());
         let mut rotation = |secret: &LweSecret, gadget| {
@@ -74,7 +73,7 @@ impl Client {
 }
 
 /// The number whose bits the ciphertexts encrypt, the lowest first.
-pub(super) fn decrypted(secret: &RingSecret, bits: &[Rgsw]) -> Result<u32, BenchError> {
+pub(super) fn decrypted(secret: &RingSecret, bits: &[Rgsw]) -> anyhow::Result<u32> {
     let ring = secret.ring();
     let mut half = ring.zero(ring.basis(), Domain::Evaluation);
     ring.add_constant_assign(&mut half, fraction(ring, 0.5).into())?;

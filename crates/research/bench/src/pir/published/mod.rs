@@ -47,7 +47,6 @@ mod transciphering;
 use unspoken_pir_scheme::PirParameters;
 
 use crate::clock::Repetitions;
-use crate::error::BenchError;
 use crate::harness::Harness;
 
 /// The measured sizes.
@@ -60,7 +59,7 @@ pub(super) struct PublishedCase {
     pub(super) repetitions: Repetitions,
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: PublishedCase, pir: &PirParameters) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: PublishedCase, pir: &PirParameters) -> anyhow::Result<()> {
     index::paper_sets(harness);
     for &bits in case.index_bits {
         let times = index::run(harness, case.repetitions, bits, pir)?;

@@ -8,7 +8,6 @@ use unspoken_pir_scheme::PirParameters;
 use unspoken_ring::DigitGadget;
 
 use super::table_six::TableSix;
-use crate::error::BenchError;
 
 /// Largest `log2` of the failure probability of a decomposition.
 const MAX_LOG2_FAILURE: f64 = -40.0;
@@ -51,7 +50,7 @@ impl Decomposition {
     ///
     /// # Errors
     /// If there is none.
-    pub(super) fn find(pir: &PirParameters, index_bits: u32) -> Result<Self, BenchError> {
+    pub(super) fn find(pir: &PirParameters, index_bits: u32) -> anyhow::Result<Self> {
         let bits = pir.ring().gadget(BITS_GADGET)?;
         for digit_bits in (1..=MAX_DIGIT_BITS).rev() {
             for gadget in FLOOR_GADGETS {
@@ -62,7 +61,11 @@ impl Decomposition {
                 }
             }
         }
-        Err(BenchError::Decomposition { bits: index_bits, name: pir.name() })
+        anyhow::bail!(
+            "published decomposition of {index_bits} bits on '{}': found no digits that fail less than once in 2^40, \
+             needed a smaller index or a larger ring",
+            pir.name()
+        )
     }
 
     /// `log2 q`: the modulus `q = 2N` of a blind rotation.

@@ -22,7 +22,7 @@ use unspoken_ring::{DeviceCopy, Domain, Poly, SecretRng, Stored, TableShape};
 use super::PublishedCase;
 use super::keys::fraction;
 use crate::clock::{PhaseClock, Repetitions, TimedOperation, alternate};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::pir::table::record;
 use crate::row::{Metric, params};
@@ -49,7 +49,7 @@ struct Sample {
     noise_ratio: f64,
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: PublishedCase, pir: &PirParameters) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: PublishedCase, pir: &PirParameters) -> anyhow::Result<()> {
     harness.progress(format!("published: {} records of a ring element", case.records));
     let client = RefCell::new(Client::new(pir, case.records)?);
     let (table, planes) = (LargeRecords::new(pir, case.records)?, planes(pir, case.records)?);
@@ -80,7 +80,7 @@ fn sample(
     client: &RefCell<Client>,
     table: &LargeRecords,
     planes: &[Database],
-) -> Result<Vec<Vec<Sample>>, BenchError> {
+) -> anyhow::Result<Vec<Vec<Sample>>> {
     let pool = &harness.single_thread;
     let mut operations: Vec<TimedOperation<'_, Sample>> = vec![
         Box::new(|| client.borrow_mut().ours(planes, pool)),
@@ -90,7 +90,7 @@ fn sample(
 }
 
 /// Our tables: plane `k` has piece `k` of every record.
-fn planes(pir: &PirParameters, records: u64) -> Result<Vec<Database>, BenchError> {
+fn planes(pir: &PirParameters, records: u64) -> anyhow::Result<Vec<Database>> {
     let (piece, bytes) = (pir.piece_bytes(), pir.ring().degree() * COEFFICIENT_BITS as usize / 8);
     let plane = |plane: usize| {
         let of = |index| record(index, bytes)[plane * piece..][..piece].to_vec();
@@ -109,7 +109,7 @@ pub(super) struct LargeRecords {
 
 impl LargeRecords {
     /// The table of `records` records in the rows of the parameter set.
-    pub(super) fn new(pir: &PirParameters, records: u64) -> Result<Self, BenchError> {
+    pub(super) fn new(pir: &PirParameters, records: u64) -> anyhow::Result<Self> {
         let (ring, rows) = (pir.ring(), DatabaseShape::new(pir, records)?.rows);
         let shape = TableShape {
             rows: rows * DIGITS,
@@ -144,7 +144,7 @@ impl LargeRecords {
     /// the noise of two products on average, and the selections of the column (Theorem A.20). The bits of these
     /// selections come from our own expansion, with its gadget. A selector's errors are mostly proportional to the
     /// secret.
-    fn noise(&self) -> Result<Noise, BenchError> {
+    fn noise(&self) -> anyhow::Result<Noise> {
         let product = Noise::bootstrapped_product(self.pir.bootstrap());
         let choice = Noise::rgsw_product(self.pir.bootstrap(), self.pir.ring().gadget(self.pir.literal().selection)?);
         let units = (self.shape.rows * self.pir.ring().degree()) as f64 * digit_square(DIGIT_BITS);
@@ -153,7 +153,7 @@ impl LargeRecords {
 
     /// `log2` of the probability that a coefficient of a selected record is wrong, before it is switched to a ring of
     /// responses.
-    fn log2_failure(&self) -> Result<f64, BenchError> {
+    fn log2_failure(&self) -> anyhow::Result<f64> {
         let bound = 0.5 / f64::from(1 << COEFFICIENT_BITS);
         Ok(log2_failure(self.noise()?, bound, self.pir.ring().degree() as f64))
     }
@@ -182,9 +182,9 @@ pub(super) fn selectors(
     pir: &PirParameters,
     bits: &[Rgsw],
     rows: usize,
-) -> Result<Vec<[RlweCiphertext; DIGITS]>, BenchError> {
+) -> anyhow::Result<Vec<[RlweCiphertext; DIGITS]>> {
     let ring = pir.ring();
-    let root = |digit: usize| -> Result<RlweCiphertext, BenchError> {
+    let root = |digit: usize| -> anyhow::Result<RlweCiphertext> {
         let mut scale = ring.zero(ring.basis(), Domain::Evaluation);
         let weight = f64::from(DIGIT_BITS * digit as u32) - f64::from(COEFFICIENT_BITS);
         ring.add_constant_assign(&mut scale, fraction(ring, weight.exp2()).into())?;
@@ -217,7 +217,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(pir: &PirParameters, records: u64) -> Result<Self, BenchError> {
+    fn new(pir: &PirParameters, records: u64) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(38);
         let secret = PirSecret::generate(pir, &mut rng)?;
         let keys = secret.keys(Mode::Packed, &mut rng)?.expand()?;
@@ -231,7 +231,7 @@ impl Client {
     }
 
     /// One answer of ours from all planes; every piece is compared.
-    fn ours(&mut self, planes: &[Database], pool: &ThreadPool) -> Result<Sample, BenchError> {
+    fn ours(&mut self, planes: &[Database], pool: &ThreadPool) -> anyhow::Result<Sample> {
         let index = self.next();
         let query = self.secret.query(Mode::Packed, self.shape, index, &mut self.rng)?;
         let views: Vec<TableView<'_>> = planes.iter().map(Database::view).collect();
@@ -248,7 +248,7 @@ impl Client {
     }
 
     /// One record by the published form; every coefficient is compared.
-    fn published(&mut self, table: &LargeRecords, pool: &ThreadPool) -> Result<Sample, BenchError> {
+    fn published(&mut self, table: &LargeRecords, pool: &ThreadPool) -> anyhow::Result<Sample> {
         let index = self.next();
         // A packed query of the row and the column: a record is a whole entry, so no bits select a place.
         let query = self.secret.query(Mode::Packed, self.shape, index, &mut self.rng)?;
@@ -273,7 +273,7 @@ fn selected_record(
     table: &LargeRecords,
     columns: &[Rgsw],
     rows: &[Rgsw],
-) -> Result<(RlweCiphertext, [f64; 3]), BenchError> {
+) -> anyhow::Result<(RlweCiphertext, [f64; 3])> {
     let (ring, shape) = (table.pir.ring(), table.shape);
     let started = Instant::now();
     let selectors = selectors(&table.pir, rows, shape.rows / DIGITS)?;
@@ -293,11 +293,11 @@ fn selected_record(
     Ok((entries.swap_remove(0), phases))
 }
 
-fn check(what: &str, found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
+fn check(what: &str, found: &[u8], expected: &[u8]) -> anyhow::Result<()> {
     let differ = found.iter().zip(expected).filter(|(a, b)| a != b).count();
     match differ {
         0 => Ok(()),
-        _ => Err(BenchError::Wrong { case: format!("{what}, bytes that differ"), found: differ as f64, needed: 0.0 }),
+        _ => Err(wrong(format!("{what}, bytes that differ"), differ as f64, 0.0)),
     }
 }
 

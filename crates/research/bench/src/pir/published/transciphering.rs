@@ -24,7 +24,7 @@ use unspoken_ring::{Poly, SecretRng};
 use super::index::IndexTimes;
 use super::keys::fraction;
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
-use crate::error::BenchError;
+use crate::error::wrong;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -51,7 +51,7 @@ pub(super) fn run(
     repetitions: Repetitions,
     times: IndexTimes,
     pir: &PirParameters,
-) -> Result<(), BenchError> {
+) -> anyhow::Result<()> {
     harness.progress("published: one column of a round of AES");
     let circuit = RefCell::new(Circuit::new(pir, 39)?);
     let pool = &harness.single_thread;
@@ -96,7 +96,7 @@ pub(super) struct Circuit {
 }
 
 impl Circuit {
-    pub(super) fn new(pir: &PirParameters, seed: u64) -> Result<Self, BenchError> {
+    pub(super) fn new(pir: &PirParameters, seed: u64) -> anyhow::Result<Self> {
         let mut rng = SecretRng::insecure_from_seed(seed);
         let (literal, bootstrap) = (pir.literal(), pir.bootstrap());
         let words = LweSecret::generate(literal.compact, &mut rng);
@@ -111,7 +111,7 @@ impl Circuit {
     }
 
     /// Seconds of one column of a round, on random bytes; the result is compared with the round in the clear.
-    fn measure(&mut self, pool: &ThreadPool) -> Result<f64, BenchError> {
+    fn measure(&mut self, pool: &ThreadPool) -> anyhow::Result<f64> {
         let mut bytes = [0; 8];
         self.rng.fill(&mut bytes);
         let [column, key] = [0, 4].map(|at| std::array::from_fn::<u8, 4, _>(|i| bytes[at + i]));
@@ -122,8 +122,8 @@ impl Circuit {
         let (found, needed) = (self.decrypt(&found)?, round(column, key));
         let differ = found.iter().zip(needed).filter(|(a, b)| **a != *b).count();
         if differ > 0 {
-            let case = "a column of a round of AES, bytes that differ".into();
-            return Err(BenchError::Wrong { case, found: differ as f64, needed: 0.0 });
+            let case = "a column of a round of AES, bytes that differ";
+            return Err(wrong(case, differ as f64, 0.0));
         }
         Ok(seconds)
     }
@@ -140,7 +140,7 @@ impl Circuit {
         })
     }
 
-    pub(super) fn decrypt(&self, column: &Column) -> Result<[u8; 4], BenchError> {
+    pub(super) fn decrypt(&self, column: &Column) -> anyhow::Result<[u8; 4]> {
         let mut bytes = [0; 4];
         for (byte, bits) in bytes.iter_mut().zip(column) {
             for (bit, ciphertext) in bits.iter().enumerate() {
@@ -152,7 +152,7 @@ impl Circuit {
     }
 
     /// SubBytes, MixColumns and AddRoundKey on one column, whose bytes ShiftRows has already brought together.
-    pub(super) fn round(&self, column: &Column, key: &Column) -> Result<Column, BenchError> {
+    pub(super) fn round(&self, column: &Column, key: &Column) -> anyhow::Result<Column> {
         let [a, b, c, d] = column;
         let bytes = [self.substituted(a)?, self.substituted(b)?, self.substituted(c)?, self.substituted(d)?];
         let mut mixed = key.clone();
@@ -169,7 +169,7 @@ impl Circuit {
 
     /// A byte's image under the S-box: its bits become RGSW ciphertexts, which rotate a table of all eight bits of all
     /// images.
-    fn substituted(&self, byte: &Byte) -> Result<Byte, BenchError> {
+    fn substituted(&self, byte: &Byte) -> anyhow::Result<Byte> {
         let (ring, output) = (self.pir.ring(), self.pir.bootstrap().output());
         let mut rotated = RlweCiphertext::trivial(ring, &self.table)?;
         for (place, bit) in byte.iter().enumerate() {
@@ -184,7 +184,7 @@ impl Circuit {
 }
 
 /// Bit `k` of the image of byte `x` is coefficient `256 k + x`, in units of half the modulus.
-fn table(pir: &PirParameters) -> Result<Poly, BenchError> {
+fn table(pir: &PirParameters) -> anyhow::Result<Poly> {
     let ring = pir.ring();
     let half = fraction(ring, 0.5);
     let mut coefficients = vec![0; ring.degree()];
@@ -197,12 +197,12 @@ fn table(pir: &PirParameters) -> Result<Poly, BenchError> {
 }
 
 /// Adds a bit modulo 2: a difference is a sum.
-fn add(sum: &mut LweCiphertext, bit: &LweCiphertext) -> Result<(), BenchError> {
+fn add(sum: &mut LweCiphertext, bit: &LweCiphertext) -> anyhow::Result<()> {
     Ok(sum.sub_assign(bit)?)
 }
 
 /// Adds twice a byte in GF(2^8) modulo `x^8 + x^4 + x^3 + x + 1`.
-fn add_doubled(sum: &mut Byte, byte: &Byte) -> Result<(), BenchError> {
+fn add_doubled(sum: &mut Byte, byte: &Byte) -> anyhow::Result<()> {
     let [low @ .., highest] = byte;
     sum[1..].iter_mut().zip(low).try_for_each(|(sum, bit)| add(sum, bit))?;
     [0, 1, 3, 4].into_iter().try_for_each(|at| add(&mut sum[at], highest))
