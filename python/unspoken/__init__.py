@@ -14,6 +14,8 @@ Classify texts on a service (``unspoken serve``) that has the server half:
 >>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
 ...     labels, scores = client.classify(["claim your free prize"])
 
+`unspoken.aio` has the same clients for asyncio.
+
 Compress an embedding table (`compress`), serve it (``unspoken serve --embedding``), and look up
 tokens without revealing them:
 

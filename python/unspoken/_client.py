@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Client(PreparingClient[_unspoken.Connection]):
+class Client(PreparingClient):
     """A client of one classifier of a service. The service never sees messages, scores or labels.
 
     Parameters
@@ -46,6 +46,8 @@ class Client(PreparingClient[_unspoken.Connection]):
     ...     labels, scores = client.classify(["win a free prize", "see you at home"])
     ...     print(labels, client.usage.query_bytes)
     """
+
+    _kind = "classify"
 
     def __init__(self, url: str, *, model: str | PathLike[str] | FastText, **options: Unpack[ServiceOptions]) -> None:
         super().__init__(url, **options)
@@ -83,12 +85,9 @@ class Client(PreparingClient[_unspoken.Connection]):
         --------
         >>> labels, scores = client.classify(["win a free prize"])  # doctest: +SKIP
         """
-        texts = text_list(messages, "messages")
-        with self._use_connection() as connection:
-            labels, scores, _ = connection.classify(texts, None, self._progress)
-        # After the last answer: the time between requests must not depend on the texts.
-        warn_of_texts(self._words.coverage(texts)["warnings"], 2)
-        return np.array(labels, dtype=np.str_), scores
+        answers: tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]
+        answers, _ = self._answered(text_list(messages, "messages"))
+        return answers
 
     def classify_to_share(
         self, messages: Iterable[str], bits: int, *, uncertain: bool = False
@@ -132,11 +131,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         --------
         >>> labels, scores = client.classify_to_share(["win a free prize"], bits=10)  # doctest: +SKIP
         """
-        texts = text_list(messages, "messages")
-        with self._use_connection() as connection:
-            names, scores, certainties = connection.classify(texts, bits, self._progress)
-        warn_of_texts(self._words.coverage(texts)["warnings"], 2)
-        labels = np.array(names, dtype=np.str_)
+        (labels, scores), certainties = self._answered(text_list(messages, "messages"), bits)
         refuse_uncertain(labels, scores, certainties, bits, uncertain=uncertain)
         return labels, scores
 
@@ -151,18 +146,12 @@ class Client(PreparingClient[_unspoken.Connection]):
 
     def _joined(self, _connection: _unspoken.Connection, questions: Sequence[Any], read: list[Any]) -> Any:
         """Return labels and scores."""
-        warn_of_texts(self._words.coverage(list(questions))["warnings"], 3)
+        warn_of_texts(self._words.coverage(questions)["warnings"])
         return labelled(read)
 
-    def _open(self) -> _unspoken.Connection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.Connection.open(
-            self._service, self._application, self._words, self._state_dir, self._ready, self._progress
-        )
-
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` questions will take."""
-        return _unspoken.Connection.cost(self._service, self._application, self._words, self._state_dir, questions)
+    def _part(self) -> _unspoken.Words:
+        """Return the client half of the model."""
+        return self._words
 
 
 def _words(model: str | PathLike[str] | FastText) -> _unspoken.Words:

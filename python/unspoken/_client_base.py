@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypedDict, TypeVar
 
 from unspoken import _unspoken
 from unspoken._boundary import made
@@ -96,17 +96,7 @@ class Cost:
     answer_bytes: int
 
 
-class _Connected(Protocol):
-    """Attributes of a connection of any application."""
-
-    @property
-    def application(self) -> str: ...
-    @property
-    def usage(self) -> Any: ...
-
-
-ConnectionT = TypeVar("ConnectionT", bound=_Connected)
-ClientT = TypeVar("ClientT", bound="ServiceClient[Any]")
+ClientT = TypeVar("ClientT", bound="ServiceClient")
 
 
 class ConnectionOptions(TypedDict, total=False):
@@ -183,13 +173,16 @@ class ServiceOptions(ConnectionOptions, total=False):
     pool_bytes: int
 
 
-class ServiceClient(ABC, Generic[ConnectionT]):
+class ServiceClient:
     """A client of one application of a service. It connects on first use and counts its usage.
 
     The constructor checks the arguments and sends nothing. The first call of `connect`, or the first
     query, generates the keys and uploads them, which takes seconds to minutes. Keys are stored, and
     later clients with the same `state_dir`, service and application use them again.
     """
+
+    #: Kind of the applications that it asks.
+    _kind: ClassVar[str]
 
     def __init__(
         self,
@@ -211,19 +204,24 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
         self._progress = progress
-        self._connection: ConnectionT | None = None
+        self._ready = (0, 0)
+        self._connection: _unspoken.Connection | None = None
         self._past = self._usage = Usage()
         self._closed = False
         self._lock = threading.Lock()
         _open_clients.add(self)
 
-    @abstractmethod
-    def _open(self) -> ConnectionT:
-        """Make keys and upload them, unless the service has them."""
+    def _part(self) -> Any:
+        """Return what the client brings to an application of its kind, as the compiled module takes it."""
+        return None
 
-    @abstractmethod
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Ask the service for its description, and return what `questions` questions will take."""
+    def _place(self) -> tuple[_unspoken.Service, str | None, str, Any, Path]:
+        """Return where the application is and what the client brings."""
+        return self._service, self._application, self._kind, self._part(), self._state_dir
+
+    def _open(self) -> _unspoken.Connection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.Connection.open(*self._place(), self._ready, self._progress)
 
     def cost(self, questions: int) -> Cost:
         """Return what `questions` questions will take. Sends no query and no keys.
@@ -246,7 +244,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         """
         if questions < 0:
             raise ConfigurationError(f"predict a cost: found questions={questions}; needed 0 or more")
-        return Cost(**self._predict(questions))
+        return Cost(**_unspoken.Connection.cost(*self._place(), questions))
 
     def connect(self: ClientT) -> ClientT:
         """Make the keys and upload them, unless the service has them; return this client.
@@ -311,7 +309,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         return f"<{type(self).__name__} of {self._url}, application {self._application}, {state}>"
 
     @contextmanager
-    def _use_connection(self) -> Iterator[ConnectionT]:
+    def _use_connection(self) -> Iterator[_unspoken.Connection]:
         """Use the connection for one call; count its usage, and drop the connection if keys are lost."""
         with self._lock:
             connection = self._connected()
@@ -323,7 +321,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
             finally:
                 self._usage = self._past + Usage(**connection.usage)
 
-    def _connected(self) -> ConnectionT:
+    def _connected(self) -> _unspoken.Connection:
         """Return the connection, opening it if necessary. The caller holds the lock."""
         if self._closed:
             raise UnspokenError("use the client: it is closed, needed an open one; make a new one")
@@ -336,7 +334,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
 
 
 # Clients of this process, for its children.
-_open_clients: weakref.WeakSet[ServiceClient[Any]] = weakref.WeakSet()
+_open_clients: weakref.WeakSet[ServiceClient] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
@@ -359,7 +357,7 @@ def _authorities(path: str | PathLike[str]) -> bytes:
         raise ConfigurationError(f"read ca_file={path!r}: {error}; name a file in PEM or DER") from error
 
 
-class PreparingClient(ServiceClient[ConnectionT]):
+class PreparingClient(ServiceClient, ABC):
     """A client that encrypts vectors and can do the slow part of encryption in advance."""
 
     def __init__(
@@ -377,9 +375,16 @@ class PreparingClient(ServiceClient[ConnectionT]):
         self._ready = (burst, pool_bytes)
 
     @abstractmethod
-    def _listed(self, connection: ConnectionT, questions: Sequence[Any]) -> Sequence[Any]:
+    def _listed(self, connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
         """Return questions as the compiled module takes them."""
 
     @abstractmethod
-    def _joined(self, connection: ConnectionT, questions: Sequence[Any], read: list[Any]) -> Any:
+    def _joined(self, connection: _unspoken.Connection, questions: Sequence[Any], read: list[Any]) -> Any:
         """Return what the decrypted answers to all queries are together."""
+
+    def _answered(self, questions: Any, bits: int | None = None) -> tuple[Any, list[float]]:
+        """Return the joined answers to listed questions; with `bits`, to be shared, and how certain each label is."""
+        with self._use_connection() as connection:
+            read, certainties = connection.ask(questions, bits, self._progress)
+            # After the last answer: the time between requests must not depend on the questions, so warnings come now.
+            return self._joined(connection, questions, [read]), certainties

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
+class DigitsClient(PreparingClient):
     """A client of one digit recogniser of a service. The service sees neither images nor digits.
 
     It needs no part of the network, which stays with the service.
@@ -41,6 +41,8 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
     ...     digits, scores = client.recognise(images)
     ...     print(digits, client.usage.query_bytes)
     """
+
+    _kind = "digits"
 
     def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
         super().__init__(url, **options)
@@ -73,10 +75,9 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         --------
         >>> digits, scores = client.recognise(images)  # doctest: +SKIP
         """
-        rows = image_rows(images)
-        with self._use_connection() as connection:
-            scores, _ = connection.recognise(rows, None, self._progress)
-        return scores.argmax(axis=1), scores
+        answers: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+        answers, _ = self._answered(image_rows(images))
+        return answers
 
     def recognise_to_share(
         self, images: npt.ArrayLike, bits: int, *, uncertain: bool = False
@@ -113,28 +114,15 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         --------
         >>> digits, scores = client.recognise_to_share(images, bits=10)  # doctest: +SKIP
         """
-        rows = image_rows(images)
-        with self._use_connection() as connection:
-            scores, certainties = connection.recognise(rows, bits, self._progress)
-        digits = scores.argmax(axis=1)
+        (digits, scores), certainties = self._answered(image_rows(images), bits)
         refuse_uncertain(digits, scores, certainties, bits, uncertain=uncertain)
         return digits, scores
 
-    def _listed(self, _connection: _unspoken.DigitsConnection, questions: Sequence[Any]) -> Any:
+    def _listed(self, _connection: _unspoken.Connection, questions: Sequence[Any]) -> Any:
         """Return images as rows."""
         return image_rows(np.asarray(questions))
 
-    def _joined(self, _connection: _unspoken.DigitsConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
+    def _joined(self, _connection: _unspoken.Connection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return digits and scores."""
         scores = np.concatenate(read)
         return scores.argmax(axis=1), scores
-
-    def _open(self) -> _unspoken.DigitsConnection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.DigitsConnection.open(
-            self._service, self._application, self._state_dir, self._ready, self._progress
-        )
-
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` questions will take."""
-        return _unspoken.DigitsConnection.cost(self._service, self._application, self._state_dir, questions)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
+class EmbeddingClient(PreparingClient):
     """A client of one embedding table of a service. The service sees neither tokens nor embeddings.
 
     Parameters
@@ -45,6 +45,8 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
     ...     embeddings = client.embed(["a", "good", "film"])
     ...     print(embeddings.shape, client.usage.query_bytes)
     """
+
+    _kind = "embed"
 
     def __init__(
         self, url: str, *, table: str | PathLike[str] | CompressedTable, **options: Unpack[ServiceOptions]
@@ -82,31 +84,23 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
         --------
         >>> client.embed(["good", "film"]).mean(axis=0)  # doctest: +SKIP
         """
-        ids = self._codes.ids(text_list(tokens, "tokens"))
-        with self._use_connection() as connection:
-            return connection.embed(ids, self._progress)
+        embeddings: npt.NDArray[np.float64]
+        embeddings, _ = self._answered(self._codes.ids(text_list(tokens, "tokens")))
+        return embeddings
 
     @property
     def tokens(self) -> list[str]:
         """The tokens that can be looked up, in the order of the table's rows."""
         return self._codes.tokens
 
-    def _listed(self, _connection: _unspoken.EmbeddingConnection, questions: Sequence[Any]) -> Sequence[Any]:
+    def _listed(self, _connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
         """Return the rows of tokens."""
         return self._codes.ids(text_list(questions, "tokens"))
 
-    def _joined(self, _connection: _unspoken.EmbeddingConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
+    def _joined(self, _connection: _unspoken.Connection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return embeddings."""
         return np.concatenate(read)
 
-    def _open(self) -> _unspoken.EmbeddingConnection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.EmbeddingConnection.open(
-            self._service, self._application, self._codes, self._state_dir, self._ready, self._progress
-        )
-
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` questions will take."""
-        return _unspoken.EmbeddingConnection.cost(
-            self._service, self._application, self._codes, self._state_dir, questions
-        )
+    def _part(self) -> _unspoken.Codes:
+        """Return the client half of the table."""
+        return self._codes

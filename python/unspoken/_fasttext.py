@@ -195,7 +195,7 @@ class FastText(TextClassifier[_unspoken.Model]):
         self.class_count_ = np.bincount(index, minlength=len(classes))[[names.index(name) for name in names_kept]]
         coverage = model.coverage(given)
         self.coverage_, self.cut_ = coverage["known_share"], coverage["cut"]
-        warn_of_texts(coverage["warnings"], 2)
+        warn_of_texts(coverage["warnings"])
         return self
 
     def save(self, directory: str | PathLike[str]) -> None:
@@ -239,14 +239,14 @@ class FastText(TextClassifier[_unspoken.Model]):
         """Return `scores`; warnings name the line that called the caller of this method."""
         model = self._fitted("score texts")
         given = text_list(texts, "texts")
-        warn_of_texts(model.coverage(given)["warnings"], 3)
+        warn_of_texts(model.coverage(given)["warnings"])
         return np.ascontiguousarray(model.scores(given)[:, self._order])
 
     def _proba(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
         """Return `predict_proba`."""
         model = self._fitted("find probabilities")
         given = text_list(texts, "texts")
-        warn_of_texts(model.coverage(given)["warnings"], 3)
+        warn_of_texts(model.coverage(given)["warnings"])
         return np.ascontiguousarray(model.probabilities(given)[:, self._order])
 
     def _keep(self, model: _unspoken.Model, classes: npt.NDArray[Any]) -> None:

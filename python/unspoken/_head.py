@@ -105,7 +105,7 @@ class LinearHead(TextClassifier[_unspoken.Head]):
             [str(label) for label in classes], self.max_tokens, trained.weights, trained.bias
         )
         self._keep(head, classes, found["training_accuracy"])
-        warn_of_texts(found["warnings"], 2)
+        warn_of_texts(found["warnings"])
         return self
 
     @classmethod
@@ -213,7 +213,7 @@ class LinearHead(TextClassifier[_unspoken.Head]):
         """Return `scores`; warnings name the line that called the caller of this method."""
         head, table = self._fitted("score texts"), self._table()
         given = text_list(texts, "texts")
-        warn_of_texts(table._codes.coverage(given, head.max_tokens)["warnings"], 3)
+        warn_of_texts(table._codes.coverage(given, head.max_tokens)["warnings"])
         return head.scores(table._table, given)
 
     def _keep(self, head: _unspoken.Head, classes: npt.NDArray[Any], training_accuracy: float | None) -> None:

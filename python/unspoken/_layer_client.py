@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class LayerClient(PreparingClient[_unspoken.LayerConnection]):
+class LayerClient(PreparingClient):
     """A client of a linear head over an embedding table of a service (``unspoken serve --embedding DIR --layer FILE``).
 
     The service looks up the embeddings of encrypted tokens, takes their mean and applies its head. It sees neither
@@ -52,6 +52,8 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
     ...     labels, scores = client.classify(["a film nobody should miss"])
     ...     print(labels, client.usage.query_bytes)
     """
+
+    _kind = "layer"
 
     def __init__(
         self,
@@ -99,7 +101,9 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         --------
         >>> labels, scores = client.classify(["a film nobody should miss"])  # doctest: +SKIP
         """
-        return self._classify(texts, None)[:2]
+        answers: tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]
+        answers, _ = self._answered(text_list(texts, "texts"))
+        return answers
 
     def classify_to_share(
         self, texts: Iterable[str], bits: int, *, uncertain: bool = False
@@ -136,7 +140,7 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         --------
         >>> labels, scores = client.classify_to_share(["a film nobody should miss"], bits=10)  # doctest: +SKIP
         """
-        labels, scores, certainties = self._classify(texts, bits)
+        (labels, scores), certainties = self._answered(text_list(texts, "texts"), bits)
         refuse_uncertain(labels, scores, certainties, bits, uncertain=uncertain)
         return labels, scores
 
@@ -144,40 +148,23 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
     def labels(self) -> list[str]:
         """Names of the classes, in the order of the scores. Connects to the service on first use."""
         with self._use_connection() as connection:
-            return connection.labels
+            labels: list[str] = connection.facts()["labels"]
+            return labels
 
     @property
     def tokens(self) -> list[str]:
         """The tokens of the table, in the order of its rows."""
         return self._codes.tokens
 
-    def _classify(
-        self, texts: Iterable[str], bits: int | None
-    ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64], list[float]]:
-        """Classify; warnings name the line that called the caller of this method."""
-        given = text_list(texts, "texts")
-        with self._use_connection() as connection:
-            labels, scores, certainties = connection.classify(given, bits, self._progress)
-            max_tokens = connection.max_tokens
-        # After the last answer: the time between requests must not depend on the texts.
-        warn_of_texts(self._codes.coverage(given, max_tokens)["warnings"], 3)
-        return np.array(labels, dtype=np.str_), scores, certainties
-
-    def _listed(self, _connection: _unspoken.LayerConnection, questions: Sequence[Any]) -> Sequence[Any]:
+    def _listed(self, _connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
         """Return texts."""
         return text_list(questions, "texts")
 
-    def _joined(self, connection: _unspoken.LayerConnection, questions: Sequence[Any], read: list[Any]) -> Any:
+    def _joined(self, connection: _unspoken.Connection, questions: Sequence[Any], read: list[Any]) -> Any:
         """Return labels and scores."""
-        warn_of_texts(self._codes.coverage(list(questions), connection.max_tokens)["warnings"], 3)
+        warn_of_texts(self._codes.coverage(questions, connection.facts()["max_tokens"])["warnings"])
         return labelled(read)
 
-    def _open(self) -> _unspoken.LayerConnection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.LayerConnection.open(
-            self._service, self._application, self._codes, self._cut, self._state_dir, self._ready, self._progress
-        )
-
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` questions will take."""
-        return _unspoken.LayerConnection.cost(self._service, self._application, self._codes, self._state_dir, questions)
+    def _part(self) -> tuple[_unspoken.Codes, bool]:
+        """Return the client half of the table, and whether texts are cut."""
+        return self._codes, self._cut

@@ -100,7 +100,7 @@ class GenerationStream(Iterator[str]):
                 return piece
 
 
-class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
+class LlamaClient(ServiceClient):
     """A client of one language model of a service. The service sees neither private text nor continuation.
 
     Text begins with a public part, which the service reads, and ends with a private one, which the
@@ -132,6 +132,8 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
     >>> with unspoken.LlamaClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
     ...     print(client.generate("Once upon a time, there was a dog.", max_tokens=16).text)
     """
+
+    _kind = "llama"
 
     def __init__(
         self,
@@ -253,12 +255,6 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
 
         return GenerationStream(proceed)
 
-    def _open(self) -> _unspoken.LlamaConnection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.LlamaConnection.open(
-            self._service, self._application, self._model, self._state_dir, self._progress
-        )
-
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` passes will take."""
-        return _unspoken.LlamaConnection.cost(self._service, self._application, self._model, self._state_dir, questions)
+    def _part(self) -> _unspoken.LlamaModel:
+        """Return the client half of the model."""
+        return self._model

@@ -14,7 +14,7 @@ from unspoken._matrix_program import MatrixSignature
 from unspoken._matrix_secret import named_matrices
 
 
-class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
+class MatrixClient(PreparingClient):
     """A client of one matrix program of a service.
 
     The service has the program, which `Matrix.plan` created, with its constants; it sees no entry of
@@ -39,6 +39,8 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
     ...     print(client.signature.inputs)
     ...     result = client.compute(a=np.ones((4, 3)))
     """
+
+    _kind = "matrix"
 
     def compute(self, /, **arrays: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Encrypt all inputs, given by name, let the service compute, and decrypt the result.
@@ -85,42 +87,37 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
     def signature(self) -> MatrixSignature:
         """Shapes, parameters and keys of the program. Connects, if there is no connection yet."""
         with self._use_connection() as connection:
-            return MatrixSignature(connection.signature())
+            return _signature(connection)
 
     @property
     def error(self) -> float:
         """Predicted largest error of an entry, for inputs up to `largest`. Connects as `signature` does."""
         with self._use_connection() as connection:
-            return connection.error[0]
+            return float(connection.facts()["error"])
 
     @property
     def largest(self) -> float:
         """Largest entry of inputs that the service predicts the error for. Connects as `signature` does."""
         with self._use_connection() as connection:
-            return connection.error[1]
+            return float(connection.facts()["largest"])
 
     def _compute(self, arrays: dict[str, npt.ArrayLike], bits: int | None) -> npt.NDArray[np.float64]:
         with self._use_connection() as connection:
-            signature = MatrixSignature(connection.signature())
-            inputs = named_matrices(signature.inputs, arrays)
-            return connection.compute(inputs, bits, self._progress).reshape(signature.shape)
+            questions = self._listed(connection, [arrays])
+            read, _ = connection.ask(questions, bits, self._progress)
+            result: npt.NDArray[np.float64] = self._joined(connection, questions, [read])[0]
+            return result
 
-    def _listed(self, connection: _unspoken.MatrixConnection, questions: Sequence[Any]) -> Sequence[Any]:
+    def _listed(self, connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
         """Return the inputs of computations."""
-        inputs = MatrixSignature(connection.signature()).inputs
+        inputs = _signature(connection).inputs
         return [named_matrices(inputs, arrays) for arrays in questions]
 
-    def _joined(self, connection: _unspoken.MatrixConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
+    def _joined(self, connection: _unspoken.Connection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return the results of all computations."""
-        shape = MatrixSignature(connection.signature()).shape
+        shape = _signature(connection).shape
         return [result.reshape(shape) for results in read for result in results]
 
-    def _open(self) -> _unspoken.MatrixConnection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.MatrixConnection.open(
-            self._service, self._application, self._state_dir, self._ready, self._progress
-        )
 
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` questions will take."""
-        return _unspoken.MatrixConnection.cost(self._service, self._application, self._state_dir, questions)
+def _signature(connection: _unspoken.Connection) -> MatrixSignature:
+    return MatrixSignature(connection.facts()["signature"])

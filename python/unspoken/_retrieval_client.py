@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from unspoken import _unspoken
 from unspoken._client_base import ConnectionOptions, ServiceClient
 from unspoken._records import Key, byte_string
 from unspoken.errors import ArgumentError, ConfigurationError
@@ -18,7 +17,7 @@ Query = Literal["packed", "bits", "compact", "session"]
 QUERIES = ("packed", "bits", "compact", "session")
 
 
-class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
+class RetrievalClient(ServiceClient):
     """A client of one database of a service. The service sees neither keys nor indices nor records.
 
     It needs no part of the database.
@@ -59,6 +58,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
     ...     print(record, client.usage.query_bytes)
     """
 
+    _kind = "retrieve"
+
     def __init__(
         self,
         url: str,
@@ -76,6 +77,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         super().__init__(url, application=application, **options)
         self._query = query
         self._unseal = None if unseal is None else (unseal, public_key)
+        self._version: int | None = None
 
     def get(self, key: Key) -> bytes | None:
         """Fetch the record of a key without revealing the key.
@@ -137,8 +139,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         if isinstance(keys, (str, bytes)):
             raise ArgumentError(f"get_many: found one {type(keys).__name__}, needed several keys; use get for one")
         wanted = [byte_string(key, "a key", "get") for key in keys]
-        with self._use_connection() as connection:
-            return connection.get(wanted, self._progress)
+        return self._fetched(wanted)
 
     def get_index(self, index: int) -> bytes | None:
         """Fetch the record at an index without revealing the index.
@@ -170,22 +171,22 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         # Out of range for every database, so it is refused like every index that is too large: after a query.
         if not 0 <= index < 2**64:
             index = 2**64 - 1
-        with self._use_connection() as connection:
-            return connection.get_index([index], self._progress)[0]
+        return self._fetched([index])[0]
 
     @property
     def version(self) -> int | None:
         """The database version of the last answer; `None` before the first."""
-        return None if self._connection is None else self._connection.version
+        return self._version
 
-    def _open(self) -> _unspoken.RetrievalConnection:
-        """Make keys and upload them, unless the service has them."""
-        return _unspoken.RetrievalConnection.open(
-            self._service, self._application, self._query, self._unseal, self._state_dir, self._progress
-        )
+    def _fetched(self, questions: list[bytes] | list[int]) -> list[bytes | None]:
+        """Fetch the records of keys or indices."""
+        records: list[bytes | None]
+        with self._use_connection() as connection:
+            (records, version), _ = connection.ask(questions, None, self._progress)
+        if records:
+            self._version = version
+        return records
 
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` questions will take."""
-        return _unspoken.RetrievalConnection.cost(
-            self._service, self._application, self._query, self._state_dir, questions
-        )
+    def _part(self) -> tuple[str, tuple[str, str | None] | None]:
+        """Return the kind of queries, and the application and the public key for sealed records."""
+        return self._query, self._unseal

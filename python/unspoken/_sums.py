@@ -174,7 +174,7 @@ class SumsCollection:
         return collection
 
 
-class SumsClient(ServiceClient[_unspoken.SumsConnection]):
+class SumsClient(ServiceClient):
     """A client of a collection at a service: sends contributions, or fetches the sums as its collector.
 
     The service learns who sends and when, and no value. The collector learns sums only.
@@ -207,6 +207,8 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
     >>> with unspoken.SumsClient("http://127.0.0.1:8080", fingerprint=fingerprint) as client:  # doctest: +SKIP
     ...     client.send({"visits": 3, "change": -1})
     """
+
+    _kind = "sums"
 
     def __init__(
         self,
@@ -256,12 +258,15 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         >>> client.send({"visits": [3, 0], "change": [1, 1]})  # doctest: +SKIP
         """
         with self._use_connection() as connection:
-            rows = _rows(list(_columns(connection.columns)), values)
+            rows = _rows(list(_columns(connection.facts()["columns"])), values)
             try:
-                return connection.send(rows, self._progress)
+                return int(connection.ask(rows, None, self._progress)[0])
             except UnspokenError as error:
                 refused = isinstance(error, RefusedError) and error.code == "not_allowed"
-                error.args = (str(error) + _unfinished(*connection.sending, refused=refused), *error.args[1:])
+                error.args = (
+                    str(error) + _unfinished(*connection.facts()["sending"], refused=refused),
+                    *error.args[1:],
+                )
                 if isinstance(error, RefusedError):
                     error.message = error.args[0]
                 raise
@@ -309,9 +314,9 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
     def columns(self) -> dict[str, tuple[int, int]]:
         """Smallest and largest value of one contribution, by column. Connects, if necessary."""
         with self._use_connection() as connection:
-            return _columns(connection.columns)
+            return _columns(connection.facts()["columns"])
 
-    def _open(self) -> _unspoken.SumsConnection:
+    def _open(self) -> _unspoken.Connection:
         """Register this client with the service."""
         if self._fingerprint is None and not self._trust_first:
             raise ConfigurationError(
@@ -319,18 +324,15 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
                 "not the service: one that describes a collection with a key of its own could read every number. "
                 "trust_first=True takes the service's word"
             )
-        connection = _unspoken.SumsConnection.open(
-            self._service, self._application, self._fingerprint, self._state_dir, self._progress
-        )
+        connection = super()._open()
         if self._trust_first:
-            _LOGGER.warning("collection %s, on the word of the service (trust_first=True)", connection.fingerprint)
+            fingerprint = connection.facts()["fingerprint"]
+            _LOGGER.warning("collection %s, on the word of the service (trust_first=True)", fingerprint)
         return connection
 
-    def _predict(self, questions: int) -> dict[str, int]:
-        """Return what `questions` contributions will take."""
-        return _unspoken.SumsConnection.cost(
-            self._service, self._application, self._fingerprint, self._state_dir, questions
-        )
+    def _part(self) -> str | None:
+        """Return the fingerprint of the collection, if the caller knows it."""
+        return self._fingerprint
 
 
 def _columns(columns: list[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:

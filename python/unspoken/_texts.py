@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable
 from os import PathLike
@@ -123,12 +124,15 @@ def labelled(
     return np.array([label for batch in labels for label in batch], dtype=np.str_), np.concatenate(scores)
 
 
-def warn_of_texts(messages: list[str], stacklevel: int) -> None:
-    """Give each message as a `TextWarning`; `stacklevel` 2 names the line that called the caller of this function.
+def warn_of_texts(messages: list[str]) -> None:
+    """Give each message as a `TextWarning`, which names the line that called this package.
 
     Examples
     --------
-    >>> warn_of_texts([], 2)
+    >>> warn_of_texts([])
     """
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals["__name__"].startswith("unspoken."):
+        frame, level = frame.f_back, level + 1
     for message in messages:
-        warnings.warn(message, TextWarning, stacklevel=stacklevel + 1)
+        warnings.warn(message, TextWarning, stacklevel=level)

@@ -32,7 +32,7 @@ from unspoken import _batch_answers
 from unspoken._batch_answers import Answered, FileAnswerer, Place
 from unspoken._batch_files import FILE_BYTES, ROW_BYTES, Answer, Directory, Query, Source
 from unspoken._client_base import PreparingClient
-from unspoken._unspoken import Counter, Progress
+from unspoken._unspoken import Connection, Counter, Progress
 from unspoken.errors import ArgumentError, ConfigurationError, UnspokenError
 
 __all__ = ["Report", "answer", "decrypt", "encrypt"]
@@ -40,7 +40,7 @@ __all__ = ["Report", "answer", "decrypt", "encrypt"]
 _AGAIN = "answer the files again, which goes on where it stopped, and give the questions that were encrypted"
 
 
-def encrypt(client: PreparingClient[Any], questions: Iterable[Any], path: str | PathLike[str]) -> int:
+def encrypt(client: PreparingClient, questions: Iterable[Any], path: str | PathLike[str]) -> int:
     """Encrypt questions into files, and send none of them. The keys are sent to the service of the client, once.
 
     The files show the number of questions and the id of the keys, and nothing else of them. Keep the questions:
@@ -97,7 +97,7 @@ def encrypt(client: PreparingClient[Any], questions: Iterable[Any], path: str | 
     return done
 
 
-def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | PathLike[str]) -> Any:
+def decrypt(client: PreparingClient, questions: Sequence[Any], path: str | PathLike[str]) -> Any:
     """Decrypt the answers to all questions that were encrypted.
 
     Parameters
@@ -265,7 +265,7 @@ def answer(
     return report
 
 
-def _check(client: PreparingClient[Any], questions: Iterable[Any]) -> None:
+def _check(client: PreparingClient, questions: Iterable[Any]) -> None:
     """Refuse clients of other kinds, and one text in place of a list."""
     if not isinstance(client, PreparingClient):
         raise ConfigurationError(
@@ -275,7 +275,7 @@ def _check(client: PreparingClient[Any], questions: Iterable[Any]) -> None:
         raise ArgumentError(f"read questions: found one {type(questions).__name__}, needed several; put it in a list")
 
 
-def _queries(client: PreparingClient[Any], connection: Any, call: str, questions: Iterable[Any]) -> Iterator[Query]:
+def _queries(client: PreparingClient, connection: Connection, call: str, questions: Iterable[Any]) -> Iterator[Query]:
     """Encrypt one batch after the other."""
     rest, first = iter(questions), 0
     while batch := list(itertools.islice(rest, connection.batch)):
@@ -284,7 +284,7 @@ def _queries(client: PreparingClient[Any], connection: Any, call: str, questions
         first += len(batch)
 
 
-def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, answer: Answer) -> Any:
+def _decrypted(connection: Connection, call: str, listed: Sequence[Any], done: int, answer: Answer) -> Any:
     """Decrypt an answer, if it answers the next questions."""
     if answer.first != done:
         raise UnspokenError(f"found no answers to questions {done} to {answer.first}; {_AGAIN}")
@@ -299,10 +299,10 @@ def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, ans
     return connection.decrypt(asked, answer.answer)
 
 
-def _most_bytes(questions: int, connection: Any) -> int:
+def _most_bytes(questions: int, connection: Connection) -> int:
     """Return the bytes of files with the longest answers to `questions` questions."""
     rows = -(-questions // connection.batch)
-    return int(rows * (connection.answer_bytes + 2 * ROW_BYTES)) + FILE_BYTES
+    return rows * (connection.answer_bytes + 2 * ROW_BYTES) + FILE_BYTES
 
 
 def _only_call(directory: Directory, names: list[str]) -> str:
@@ -316,12 +316,11 @@ def _only_call(directory: Directory, names: list[str]) -> str:
     return calls[0]
 
 
-def _tag(connection: Any, call: str, first: int, listed: Sequence[Any]) -> bytes:
+def _tag(connection: Connection, call: str, first: int, listed: Sequence[Any]) -> bytes:
     """Authenticate questions and their place, so that answers are not taken for answers to other questions."""
     digest = hashlib.blake2b(f"{call} {first} {len(listed)} ".encode())
     _feed(digest, list(listed))
-    tag: bytes = connection.tag(digest.digest())
-    return tag
+    return connection.tag(digest.digest())
 
 
 def _feed(digest: Any, value: Any) -> None:

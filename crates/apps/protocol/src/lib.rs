@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod any_half;
 mod call;
 mod checksum;
 mod ckks;
@@ -14,6 +15,7 @@ mod key_set;
 mod keyring;
 mod kind;
 pub mod limits;
+mod opened;
 mod progress;
 mod registration;
 mod replay;
@@ -21,6 +23,7 @@ mod server_half;
 mod share;
 mod transfer;
 
+pub use any_half::{AnyError, AnyHalf};
 pub use call::{AnswerHelpers, Call};
 pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf, check_device};
@@ -34,6 +37,7 @@ pub use header::CkksHeader;
 pub use key_set::KeySetId;
 pub use keyring::Keyring;
 pub use kind::{Protocol, application_kind};
+pub use opened::{HalfRequest, OpenedError, OpenedHalf};
 pub use progress::AnswerProgress;
 pub use registration::Registration;
 pub use replay::{ReplayGuard, SeedGuard};

@@ -286,7 +286,7 @@ pub unsafe extern "C" fn unspoken_pir_request_bytes(
     // SAFETY: the caller's promises.
     unsafe {
         let Some(request) = request.as_ref() else { return UnspokenPirStatus::NullPointer };
-        store_slice(&request.bytes, bytes, length)
+        store_slice(&request.0.bytes, bytes, length)
     }
 }
 
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn unspoken_pir_request_answer_bytes(
     // SAFETY: the caller's promises.
     unsafe {
         let Some(request) = request.as_ref() else { return UnspokenPirStatus::NullPointer };
-        status(store("length", length, request.answer_bytes))
+        status(store("length", length, request.0.answer_bytes))
     }
 }
 

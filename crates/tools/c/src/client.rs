@@ -2,13 +2,13 @@
 
 use std::io::{self, BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use prost::Message;
-use unspoken_pir::{Answer, Description, EncodedQuestion, PirClient, PirError, PirOptions, Question};
 use unspoken_pir_scheme::{KEY_FORMAT, Mode};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, KeyGenerator, NoCounters};
+use unspoken_protocol::{ClientHalf, HalfRequest, KeyGenerator, NoCounters, OpenedHalf};
+use unspoken_pir::{Answer, Question, PirClient, PirError, PirOptions};
 use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
@@ -20,9 +20,6 @@ use crate::status::UnspokenPirStatus;
 /// Maximum length of a chunk of keys, in bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Distinguishes descriptions of all clients of this process.
-static DESCRIPTIONS: AtomicU64 = AtomicU64::new(0);
-
 /// A client of one database of a service.
 pub struct UnspokenPirClient {
     opened: Mutex<Option<Opened>>,
@@ -30,21 +27,10 @@ pub struct UnspokenPirClient {
 }
 
 /// What a client is after it has read a description.
-pub(crate) struct Opened {
-    half: PirClient,
-    options: PirOptions,
-    /// The number of its description.
-    description: u64,
-}
+pub(crate) struct Opened(OpenedHalf<PirClient>);
 
 /// A request: questions, and the bytes to send to the service.
-pub struct UnspokenPirRequest {
-    description: u64,
-    questions: Vec<EncodedQuestion>,
-    pub(crate) bytes: Vec<u8>,
-    /// Length of the answer.
-    pub(crate) answer_bytes: usize,
-}
+pub struct UnspokenPirRequest(pub(crate) HalfRequest<PirClient>);
 
 /// Records from an answer.
 pub struct UnspokenPirRecords {
@@ -103,43 +89,29 @@ impl Opened {
             }
             (mode, None) => PirOptions::new(mode, NoCounters),
         };
-        let description = Description::read(description, false)?;
-        let half =
-            PirClient::open(description, options.clone(), secret.map(<[u8; UNSPOKEN_PIR_SECRET_BYTES]>::as_slice))?;
-        if secret.is_none() {
-            half.begin()?;
-        }
-        Ok(Opened { half, options, description: next_description() })
+        let secret = secret.map(<[u8; UNSPOKEN_PIR_SECRET_BYTES]>::as_slice);
+        Ok(Opened(OpenedHalf::open(description, options, (secret, None), false)?))
     }
 
     /// Takes up a newer description of the same service. Requests of the earlier one can no longer be read.
     pub(crate) fn update(&mut self, description: &[u8]) -> Result<(), Failure> {
-        let now = Description::read(description, false)?;
-        let name = |description: &Description| PirClient::secret_name(description, &self.options);
-        if name(&now) != name(self.half.description()) {
-            return Err(Failure::OtherParameters);
-        }
-        PirClient::check_change(self.half.description(), &now)?;
-        let secret = self.half.secret_bytes()?;
-        self.half = PirClient::open(now, self.options.clone(), Some(&secret))?;
-        self.description = next_description();
-        Ok(())
+        Ok(self.0.update(description)?)
     }
 
     /// The secret, to store.
     pub(crate) fn secret(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        Ok(self.half.secret_bytes()?)
+        Ok(self.0.half().secret_bytes()?)
     }
 
     /// Bytes of the evaluation keys.
     pub(crate) fn key_bytes(&self) -> u64 {
-        self.half.key_bytes()
+        self.0.half().key_bytes()
     }
 
     /// Makes evaluation keys, passes them to `write` in chunks, and returns their hash.
     pub(crate) fn write_keys(&self, write: impl FnMut(&[u8]) -> i32) -> Result<[u8; UNSPOKEN_PIR_HASH_BYTES], Failure> {
         let mut out = BufWriter::with_capacity(CHUNK_BYTES, Hashing { write, hasher: blake3::Hasher::new(), found: 0 });
-        let written = self.half.write_keys(&mut out, |_, _| (), &AtomicBool::new(false));
+        let written = self.0.half().write_keys(&mut out, |_, _| (), &AtomicBool::new(false));
         let flushed = out.flush();
         let (hashing, _) = out.into_parts();
         match (hashing.found, written, flushed) {
@@ -160,40 +132,25 @@ impl Opened {
 
     /// Maximum number of questions of a request.
     pub(crate) fn most_questions(&self) -> usize {
-        self.half.batch()
+        self.0.half().batch()
     }
 
     /// Encrypts questions.
     pub(crate) fn ask(&mut self, questions: &[Question]) -> Result<UnspokenPirRequest, Failure> {
-        let most = self.most_questions();
-        if !(1..=most).contains(&questions.len()) {
-            let (found, needed) = (format!("{} questions", questions.len()), format!("1 to {most}"));
-            return Err(Failure::Argument { what: "ask", found, needed });
-        }
-        let encoded = self.half.encode(questions)?;
-        let bytes = self.half.query(&encoded)?;
-        let answer_bytes = self.half.answer_bytes(questions.len());
-        Ok(UnspokenPirRequest { description: self.description, questions: encoded, bytes, answer_bytes })
+        Ok(UnspokenPirRequest(self.0.ask(questions)?))
     }
 
     /// Checks everything in the answer to a request that can be checked without the secret.
     pub(crate) fn check_answer(&self, request: &UnspokenPirRequest, answer: &[u8]) -> Result<(), Failure> {
-        if request.description != self.description {
-            return Err(Failure::OtherRequest);
-        }
-        Ok(self.half.check_answer(answer, request.questions.len())?)
+        Ok(self.0.check_answer(&request.0, answer)?)
     }
 
     /// Checks and decrypts the answer to a request.
     pub(crate) fn read(&self, request: &UnspokenPirRequest, answer: &[u8]) -> Result<UnspokenPirRecords, Failure> {
         self.check_answer(request, answer)?;
-        let answers = self.half.read(answer, &request.questions).map_err(Failure::Decrypted)?;
+        let answers = self.0.read(&request.0, answer).map_err(Failure::Decrypted)?;
         Ok(UnspokenPirRecords { answers })
     }
-}
-
-fn next_description() -> u64 {
-    DESCRIPTIONS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Passes bytes on to a function and hashes them.
@@ -225,15 +182,20 @@ impl<F: FnMut(&[u8]) -> i32> Write for Hashing<F> {
 #[cfg(test)]
 mod tests {
     use unspoken_pir_scheme::{Layout, Length, Preset, TableKind, Tables};
+    use unspoken_pir::Description;
 
     use super::*;
+
+    fn description() -> Vec<u8> {
+        let layout = Layout::Index { records: 50, length: Length::Fixed(4) };
+        let tables = Tables::new(&Preset::N11.build().unwrap(), layout, TableKind::Transformed).unwrap();
+        Description::new(&tables).unwrap().to_bytes()
+    }
 
     #[test]
     fn a_panic_becomes_an_error_and_closes_the_client() {
         let client = UnspokenPirClient::new();
-        let layout = Layout::Index { records: 50, length: Length::Fixed(4) };
-        let tables = Tables::new(&Preset::N11.build().unwrap(), layout, TableKind::Transformed).unwrap();
-        let description = Description::new(&tables).unwrap().to_bytes();
+        let description = description();
         let open = |opened: &mut Option<Opened>| {
             *opened = Some(Opened::open("packed", &description, None, None)?);
             Ok(())
@@ -244,6 +206,24 @@ mod tests {
         assert!(client.error().contains("this library has a bug"), "{}", client.error());
         let closed = |opened: &mut Option<Opened>| if opened.is_none() { Err(Failure::NotOpen) } else { Ok(()) };
         assert_eq!(client.run(closed), UnspokenPirStatus::Argument);
+    }
+
+    #[test]
+    fn a_request_of_another_client_is_refused() {
+        let description = description();
+        let open = || Opened::open("packed", &description, None, None).unwrap();
+        let (mut one, mut other) = (open(), open());
+        let request = one.ask(&[Question::Index(7)]).unwrap();
+        let refused = |client: &Opened| {
+            let error = client.check_answer(&request, &[]).unwrap_err();
+            error.to_string().starts_with("request: found one of another client")
+        };
+        assert!(refused(&other) && !refused(&one));
+        one.update(&description).unwrap();
+        assert!(refused(&one));
+        let none = other.ask(&[]).err().unwrap();
+        assert!(none.to_string().starts_with("number of questions: found 0, needed 1 to "), "{none}");
+        assert_eq!(none.status(), UnspokenPirStatus::Argument);
     }
 
     #[test]

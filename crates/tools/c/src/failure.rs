@@ -1,8 +1,8 @@
 //! Errors, with the status that each becomes.
 
-use unspoken_pir::PirError;
 use unspoken_pir_scheme::LayoutError;
-use unspoken_protocol::ProtocolError;
+use unspoken_protocol::{OpenedError, ProtocolError};
+use unspoken_pir::PirError;
 
 use crate::status::UnspokenPirStatus;
 
@@ -21,21 +21,15 @@ pub(crate) enum Failure {
     /// The client has a description already.
     #[error("the client is open, needed one that is not; call unspoken_pir_update, or make another client")]
     Open,
-    /// The parameters of the service changed.
-    #[error("the service has other parameters than before, and other keys; open another client with a new secret")]
-    OtherParameters,
-    /// A request of another client, or of an earlier description.
-    #[error("the request is of another client or of an earlier description; ask again")]
-    OtherRequest,
     /// A callback that receives bytes returned an error.
     #[error("the callback that receives bytes returned {found}, needed 0; see why it failed, and call again")]
     Stopped { found: i32 },
     /// An operation of the client that decrypts nothing.
     #[error(transparent)]
-    Retrieve(#[from] PirError),
+    Retrieve(#[from] OpenedError<PirError>),
     /// An answer was decrypted and cannot be used.
     #[error("{0}. Do not ask again because of this, and do not let the service learn it")]
-    Decrypted(PirError),
+    Decrypted(OpenedError<PirError>),
     /// A panic.
     #[error("this library has a bug; free the client, open another one, and report what you did")]
     Panicked,
@@ -47,23 +41,32 @@ impl Failure {
         match self {
             Failure::Null { .. } => UnspokenPirStatus::NullPointer,
             Failure::Argument { .. } | Failure::NotOpen | Failure::Open => UnspokenPirStatus::Argument,
-            Failure::OtherParameters | Failure::OtherRequest => UnspokenPirStatus::Mismatch,
             Failure::Stopped { .. } => UnspokenPirStatus::Callback,
             Failure::Retrieve(error) => status_of(error),
-            Failure::Decrypted(PirError::NoSuchIndex { .. }) => UnspokenPirStatus::NoSuchIndex,
+            Failure::Decrypted(OpenedError::Application(PirError::NoSuchIndex { .. })) => {
+                UnspokenPirStatus::NoSuchIndex
+            }
             Failure::Decrypted(_) => UnspokenPirStatus::Unreadable,
             Failure::Panicked => UnspokenPirStatus::Internal,
         }
     }
 }
 
+impl From<PirError> for Failure {
+    fn from(error: PirError) -> Self {
+        Failure::Retrieve(error.into())
+    }
+}
+
 /// The status of an operation that decrypts nothing.
-fn status_of(error: &PirError) -> UnspokenPirStatus {
+fn status_of(error: &OpenedError<PirError>) -> UnspokenPirStatus {
+    use PirError::{Io, Layout, Protocol, Randomness};
     match error {
-        PirError::Protocol(ProtocolError::Damaged { .. }) => UnspokenPirStatus::Damaged,
-        PirError::Layout(LayoutError::Kind { .. }) => UnspokenPirStatus::Argument,
-        PirError::Io { .. } => UnspokenPirStatus::Callback,
-        PirError::Randomness(_) => UnspokenPirStatus::Internal,
+        OpenedError::Questions { .. } => UnspokenPirStatus::Argument,
+        OpenedError::Application(Protocol(ProtocolError::Damaged { .. })) => UnspokenPirStatus::Damaged,
+        OpenedError::Application(Layout(LayoutError::Kind { .. })) => UnspokenPirStatus::Argument,
+        OpenedError::Application(Io { .. }) => UnspokenPirStatus::Callback,
+        OpenedError::Application(Randomness(_)) => UnspokenPirStatus::Internal,
         _ => UnspokenPirStatus::Mismatch,
     }
 }

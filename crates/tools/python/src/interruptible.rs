@@ -2,21 +2,59 @@
 
 use std::borrow::BorrowMut;
 use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use pyo3::import_exception;
 use pyo3::prelude::*;
 use unspoken_client::transport::{Cancel, Waiting};
 
 use crate::failure::Failure;
 use crate::progress::{Event, Reporter};
 
-/// Interval between two checks for signals.
+import_exception!(asyncio, CancelledError);
+
+/// Interval between two checks for signals and interrupts.
 const POLL: Duration = Duration::from_millis(50);
 
 thread_local! {
     /// Where the work of this thread reports what it waits for.
     static EVENTS: RefCell<Option<Sender<Event>>> = const { RefCell::new(None) };
+    /// The interrupt of the call that this thread is in.
+    static INTERRUPT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Ends a call that runs on another thread of Python, as Control-C ends one of the main thread.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+#[pymethods]
+impl Interrupt {
+    #[new]
+    fn new() -> Self {
+        Interrupt(Arc::default())
+    }
+
+    /// Calls `work` on this thread. After `set`, long work of this module in it raises `asyncio.CancelledError`.
+    fn run(&self, work: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let outer = INTERRUPT.replace(Some(Arc::clone(&self.0)));
+        let result = work.call0();
+        INTERRUPT.set(outer);
+        Ok(result?.unbind())
+    }
+
+    /// Ends the call; may be called from any thread, before the call and after it.
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Raises the exception of an interrupt that was set.
+fn check_interrupt() -> PyResult<()> {
+    let is_set = INTERRUPT.with_borrow(|set| set.as_ref().is_some_and(|set| set.load(Ordering::Relaxed)));
+    if is_set { Err(CancelledError::new_err(())) } else { Ok(()) }
 }
 
 /// Reports that a call of the work of this thread waits for its service.
@@ -31,9 +69,9 @@ pub(crate) fn report_wait(waiting: &Waiting) {
 
 /// Runs `work` without the interpreter lock and returns its result.
 ///
-/// `work` receives a callback for progress reports and a cancel flag. The calling thread shows the progress and lets
-/// Python handle signals every 50 ms. If a signal handler or a progress callback raises an exception, this function
-/// sets the flag, waits for `work`, and returns the exception.
+/// `work` receives a callback for progress reports and a cancel flag. The calling thread shows the progress, lets Python
+/// handle signals every 50 ms, and looks at its [`Interrupt`]. If a signal handler or a progress callback raises an
+/// exception, or the interrupt is set, this function sets the flag, waits for `work`, and returns the exception.
 ///
 /// `work` runs in its own thread pool, which ends with it. So a child process after `fork` never waits for threads
 /// that exist only in its parent.
@@ -42,6 +80,7 @@ pub(crate) fn run<T: Send>(
     mut reporter: impl BorrowMut<Reporter>,
     work: impl FnOnce(&mut dyn FnMut(Event), &Cancel) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
+    check_interrupt()?;
     let cancel = Cancel::new();
     let (sender, mut events) = channel();
     let mut raised: Option<PyErr> = None;
@@ -66,7 +105,7 @@ pub(crate) fn run<T: Send>(
             }
             if raised.is_none() {
                 let shown = received.map_or(Ok(()), |event| reporter.borrow_mut().show(py, event));
-                if let Err(error) = shown.and_then(|()| py.check_signals()) {
+                if let Err(error) = shown.and_then(|()| py.check_signals()).and_then(|()| check_interrupt()) {
                     cancel.cancel();
                     raised = Some(error);
                 }

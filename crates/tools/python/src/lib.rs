@@ -29,8 +29,6 @@ use pyo3::prelude::*;
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<connections::Connection>()?;
-    module.add_class::<connections::DigitsConnection>()?;
-    module.add_class::<connections::EmbeddingConnection>()?;
     module.add_class::<connections::Service>()?;
     module.add_class::<database::Database>()?;
     module.add_class::<database::DatabaseWriter>()?;
@@ -41,13 +39,12 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<exact::ExactSecret>()?;
     module.add_class::<exact::ExactVector>()?;
     module.add_class::<exact_pool::ExactPool>()?;
-    module.add_class::<connections::LayerConnection>()?;
     module.add_class::<head::Head>()?;
     module.add_class::<hosting::LoadedKeys>()?;
     module.add_class::<hosting::LocalApplication>()?;
     module.add_class::<hosting::ServiceGateway>()?;
     module.add_class::<hosting::Work>()?;
-    module.add_class::<llama::LlamaConnection>()?;
+    module.add_class::<interruptible::Interrupt>()?;
     module.add_class::<llama::LlamaGeneration>()?;
     module.add_class::<llama::LlamaModel>()?;
     module.add_class::<matrix::EncryptedMatrix>()?;
@@ -56,7 +53,6 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<matrix::MatrixProgram>()?;
     module.add_class::<matrix::MatrixSecret>()?;
     module.add_class::<matrix::MatrixSignature>()?;
-    module.add_class::<connections::MatrixConnection>()?;
     module.add_class::<matrix_graph::MatrixGraph>()?;
     module.add_class::<matrix_graph::MatrixOperation>()?;
     module.add_class::<model::Model>()?;
@@ -65,9 +61,7 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<progress::Progress>()?;
     module.add_class::<records::RecordReader>()?;
     module.add_class::<records::RecordSource>()?;
-    module.add_class::<retrieval::RetrievalConnection>()?;
     module.add_class::<sums::SumsCollection>()?;
-    module.add_class::<sums::SumsConnection>()?;
     module.add_function(wrap_pyfunction!(presets::presets, module)?)?;
     module.add_function(wrap_pyfunction!(texts::load_texts, module)?)
 }

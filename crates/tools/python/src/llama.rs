@@ -7,11 +7,12 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use unspoken_chat::{LlamaClient, PrivateGeneration, Question, SessionId};
-use unspoken_client::{ClientError, Progress, ServiceClient, UsageStats};
+use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
 use unspoken_llama_model::ClientModel;
+use unspoken_protocol::AnyHalf;
 use zeroize::Zeroizing;
 
-use crate::connections::{Service, connect, predicted_cost, usage_dict};
+use crate::connections::{Answers, Client, Part, Place};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::{Event, Reporter};
@@ -40,6 +41,13 @@ impl LlamaModel {
     #[getter]
     fn id(&self) -> String {
         self.0.id().to_string()
+    }
+}
+
+impl LlamaModel {
+    /// What a client brings to the model of a service.
+    pub(crate) fn part(&self) -> LlamaPart {
+        LlamaPart(Arc::clone(&self.0))
     }
 }
 
@@ -73,73 +81,88 @@ impl LlamaGeneration {
     }
 }
 
-/// A language model of a service, with generated and uploaded keys.
-#[pyclass(module = "unspoken._unspoken")]
-pub(crate) struct LlamaConnection {
-    client: ServiceClient<LlamaClient>,
-    application: String,
+/// The client's part of a language model.
+pub(crate) struct LlamaPart(Arc<ClientModel>);
+
+impl Part for LlamaPart {
+    fn connect(
+        self: Box<Self>,
+        py: Python<'_>,
+        place: Place<'_>,
+        _: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<(Box<dyn Client>, String)> {
+        let (client, application) = place.connect::<LlamaClient>(py, progress, |_| self.0, |_| Ok(()))?;
+        Ok((Box::new(client), application))
+    }
+
+    fn cost(self: Box<Self>, py: Python<'_>, place: Place<'_>, questions: usize) -> PyResult<Cost> {
+        place.cost::<LlamaClient>(py, questions, |_| self.0)
+    }
 }
 
-#[pymethods]
-impl LlamaConnection {
-    #[staticmethod]
-    fn open(
-        py: Python<'_>,
-        service: &Service,
-        application: Option<String>,
-        model: &LlamaModel,
-        state_dir: PathBuf,
-        progress: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        let model = Arc::clone(&model.0);
-        let (client, application) = connect(py, service, application, &state_dir, progress, |_| model, |_| Ok(()))?;
-        Ok(LlamaConnection { client, application })
+/// Texts are begun and then continued pass by pass, in place of single questions.
+impl Client for ServiceClient<LlamaClient> {
+    fn half(&self) -> &dyn AnyHalf {
+        self.half()
     }
 
-    /// What `questions` questions will take, by name.
-    #[staticmethod]
-    fn cost<'py>(
-        py: Python<'py>,
-        service: &Service,
-        application: Option<String>,
-        model: &LlamaModel,
-        state_dir: PathBuf,
-        questions: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let model = Arc::clone(&model.0);
-        predicted_cost::<LlamaClient>(py, service, application, &state_dir, questions, |_| model)
+    fn key(&self) -> &str {
+        self.key().as_str()
     }
 
+    fn usage(&self) -> UsageStats {
+        self.usage()
+    }
+
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        Ok(PyDict::new(py))
+    }
+
+    fn ask<'py>(&mut self, _: &Bound<'py, PyAny>, _: Option<u32>, _: Reporter) -> PyResult<Answers<'py>> {
+        Err(self.unable("single questions"))
+    }
+
+    fn texts(&mut self) -> PyResult<&mut ServiceClient<LlamaClient>> {
+        Ok(self)
+    }
+}
+
+impl LlamaGeneration {
     /// Begins to continue public and private tokens by at most `most` tokens. Sends nothing.
-    fn begin(
-        &self,
-        public: Vec<u32>,
+    pub(crate) fn begin(
+        client: &ServiceClient<LlamaClient>,
+        public: &[u32],
         private: Vec<u32>,
         most: usize,
-        progress: &Bound<'_, PyAny>,
-    ) -> PyResult<LlamaGeneration> {
-        let (reporter, private) = (Reporter::from_argument(progress)?, Zeroizing::new(private));
-        let (model, description) = (self.client.half().model(), self.client.description());
-        let texts = (model.prefix(), &*public, &**private);
+        reporter: Reporter,
+    ) -> PyResult<Self> {
+        let private = Zeroizing::new(private);
+        let (model, description) = (client.half().model(), client.description());
+        let texts = (model.prefix(), public, &**private);
         let state = SessionId::random()
             .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
             .map_err(|error| Failure::from(ClientError::of_application(error)))?;
         Ok(LlamaGeneration { state, most, reporter, query_bytes: 0, answer_bytes: 0, seconds: 0.0 })
     }
 
-    /// Asks the next question of a generation. Returns the text that it gave, which may be empty; `None` when nothing
-    /// is left to ask. After an error the same question can be asked again, but not after an answer whose content was
-    /// refused: then this client asks nothing more.
-    fn proceed(&mut self, py: Python<'_>, generation: &mut LlamaGeneration) -> PyResult<Option<String>> {
+    /// Asks the next question. Returns the text that it gave, which may be empty; `None` when nothing is left to ask.
+    /// After an error the same question can be asked again, but not after an answer whose content was refused: then
+    /// this client asks nothing more.
+    pub(crate) fn proceed(
+        &mut self,
+        py: Python<'_>,
+        client: &mut ServiceClient<LlamaClient>,
+    ) -> PyResult<Option<String>> {
         // All tokens are known when only the session remains to be ended.
-        let ended = generation.state.end().is_some();
+        let ended = self.state.end().is_some();
         // After an error the last question is outstanding.
-        generation.state.retry();
-        let Some(question) = generation.state.question() else { return Ok(None) };
-        let (client, statistics) = (&mut self.client, generation.state.statistics());
-        let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, generation.most);
+        self.state.retry();
+        let Some(question) = self.state.question() else { return Ok(None) };
+        let statistics = self.state.statistics();
+        let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, self.most);
         let (before, start) = (client.usage(), Instant::now());
-        let answered = interruptible::run(py, &mut generation.reporter, |report, cancel| {
+        let answered = interruptible::run(py, &mut self.reporter, |report, cancel| {
             let first_pass = matches!(question, Question::Pass { .. }) && statistics.passes == 0;
             let mut report = |step: Progress| match step {
                 // The cost of each pass is the same.
@@ -154,15 +177,14 @@ impl LlamaConnection {
                 answers => Ok::<_, Failure>(answers?.into_iter().next()),
             }
         });
-        generation.count(before, self.client.usage(), start);
+        self.count(before, client.usage(), start);
         let Some(answer) = answered? else { return Ok(None) };
-        let new =
-            generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
-        let known = generation.state.text();
+        let new = self.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        let known = self.state.text();
         let before = &known[..known.len() - new.len()];
         // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
         // a pass.
-        let mut stream = self.client.half().model().tokenizer().stream(before).map_err(Failure::from)?;
+        let mut stream = client.half().model().tokenizer().stream(before).map_err(Failure::from)?;
         let mut text = String::new();
         for token in &*new {
             text += &stream.push(*token).map_err(Failure::from)?;
@@ -170,19 +192,6 @@ impl LlamaConnection {
         Ok(Some(text))
     }
 
-    #[getter]
-    fn application(&self) -> &str {
-        &self.application
-    }
-
-    /// Bytes and seconds so far, by name.
-    #[getter]
-    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        usage_dict(py, self.client.usage())
-    }
-}
-
-impl LlamaGeneration {
     /// Adds what a question took.
     fn count(&mut self, before: UsageStats, after: UsageStats, start: Instant) {
         self.query_bytes += after.query_bytes - before.query_bytes;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_client::{Progress, ServiceClient};
-use unspoken_protocol::ApplicationDescription;
+use unspoken_client::{Cost, Progress, ServiceClient, UsageStats};
+use unspoken_protocol::{AnyHalf, ApplicationDescription};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, ContributionEncryptor, Description,
     Fingerprint, Receipt, Sums, SumsCollector, SumsContributor, Trust, Zeros, create,
 };
 use zeroize::Zeroizing;
 
-use crate::connections::{Service, connect, predicted_cost, usage_dict};
+use crate::connections::{Answers, Client, Part, Place, Service};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::Reporter;
@@ -95,11 +95,11 @@ impl SumsCollection {
         &self,
         py: Python<'_>,
         service: &Service,
-        application: Option<String>,
+        application: Option<&str>,
         state_dir: PathBuf,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<u32> {
-        match self.ask(py, service, application, state_dir, CollectorQuestion::Count, progress)? {
+        match self.ask(py, Place { service, application, state_dir: &state_dir }, CollectorQuestion::Count, progress)? {
             CollectorAnswer::Count(count) => Ok(count),
             CollectorAnswer::Sums(sums) => Ok(sums.contributions),
         }
@@ -110,11 +110,16 @@ impl SumsCollection {
         &self,
         py: Python<'_>,
         service: &Service,
-        application: Option<String>,
+        application: Option<&str>,
         state_dir: PathBuf,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<(u32, Vec<NamedSum>)> {
-        let sums = match self.ask(py, service, application, state_dir, CollectorQuestion::Close, progress)? {
+        let sums = match self.ask(
+            py,
+            Place { service, application, state_dir: &state_dir },
+            CollectorQuestion::Close,
+            progress,
+        )? {
             CollectorAnswer::Sums(sums) => sums,
             CollectorAnswer::Count(contributions) => Sums { contributions, columns: Vec::new() },
         };
@@ -127,15 +132,13 @@ impl SumsCollection {
     fn ask(
         &self,
         py: Python<'_>,
-        service: &Service,
-        application: Option<String>,
-        state_dir: PathBuf,
+        place: Place<'_>,
         question: CollectorQuestion,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<CollectorAnswer> {
         let key = Arc::clone(&self.key);
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let (transport, application, state) = place.target(cancel)?;
             let mut report = |step: Progress| report(step.into());
             let mut client =
                 ServiceClient::<SumsCollector>::connect(transport, &application, key, &state, &mut report, cancel)?;
@@ -145,12 +148,40 @@ impl SumsCollection {
     }
 }
 
+/// Which collection a client contributes to.
+pub(crate) struct Collection(Trust);
+
+impl Collection {
+    /// The collection of a fingerprint, or without one the first that the service describes, if the caller said so.
+    pub(crate) fn read(fingerprint: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Collection(match fingerprint.extract::<Option<String>>()? {
+            Some(text) => Trust::Fingerprint(text.parse::<Fingerprint>().map_err(Failure::from)?),
+            None => Trust::First,
+        }))
+    }
+}
+
+impl Part for Collection {
+    fn connect(
+        self: Box<Self>,
+        py: Python<'_>,
+        place: Place<'_>,
+        _: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<(Box<dyn Client>, String)> {
+        let (client, application) = place.connect(py, progress, |_| self.0, |_| Ok(()))?;
+        Ok((Box::new(Contributor { client, sending: Sending::default() }), application))
+    }
+
+    fn cost(self: Box<Self>, py: Python<'_>, place: Place<'_>, questions: usize) -> PyResult<Cost> {
+        place.cost::<SumsContributor>(py, questions, |_| self.0)
+    }
+}
+
 /// A collection of a service, at which this client is registered.
-#[pyclass(module = "unspoken._unspoken")]
-pub(crate) struct SumsConnection {
+struct Contributor {
     client: ServiceClient<SumsContributor>,
-    application: String,
-    /// Of the last call of `send`.
+    /// Of the last call of `ask`.
     sending: Sending,
 }
 
@@ -162,60 +193,38 @@ struct Sending {
     sent: usize,
 }
 
-#[pymethods]
-impl SumsConnection {
-    #[staticmethod]
-    fn open(
-        py: Python<'_>,
-        service: &Service,
-        application: Option<String>,
-        fingerprint: Option<&str>,
-        state_dir: PathBuf,
-        progress: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        let trust = trust(fingerprint)?;
-        let (client, application) = connect(py, service, application, &state_dir, progress, |_| trust, |_| Ok(()))?;
-        Ok(SumsConnection { client, application, sending: Sending::default() })
+/// Questions are contributions of shape (contributions, columns), encrypted and sent after all values were checked. The
+/// answer is how many were added.
+impl Client for Contributor {
+    fn half(&self) -> &dyn AnyHalf {
+        self.client.half()
     }
 
-    /// What this number of contributions will take, by name.
-    #[staticmethod]
-    fn cost<'py>(
-        py: Python<'py>,
-        service: &Service,
-        application: Option<String>,
-        fingerprint: Option<&str>,
-        state_dir: PathBuf,
-        questions: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let trust = trust(fingerprint)?;
-        predicted_cost::<SumsContributor>(py, service, application, &state_dir, questions, |_| trust)
+    fn key(&self) -> &str {
+        self.client.key().as_str()
     }
 
-    /// Name, smallest and largest value of each column.
-    #[getter]
-    fn columns(&self) -> Vec<(String, i64, i64)> {
-        columns(self.client.description())
+    fn usage(&self) -> UsageStats {
+        self.client.usage()
     }
 
-    #[getter]
-    fn fingerprint(&self) -> String {
-        self.client.description().fingerprint().to_string()
+    /// Name, smallest and largest value of each column; the fingerprint; of the last call of `ask`, how many
+    /// contributions were acknowledged, and how many were sent at most.
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("columns", columns(self.client.description()))?;
+        dict.set_item("fingerprint", self.client.description().fingerprint().to_string())?;
+        dict.set_item("sending", (self.sending.acknowledged, self.sending.sent))?;
+        Ok(dict)
     }
 
-    /// Encrypts and sends contributions of shape (contributions, columns), after all values were checked. Returns how
-    /// many were added.
-    fn send(
-        &mut self,
-        py: Python<'_>,
-        rows: PyReadonlyArray2<'_, i64>,
-        progress: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
+    fn ask<'py>(&mut self, rows: &Bound<'py, PyAny>, _: Option<u32>, reporter: Reporter) -> PyResult<Answers<'py>> {
+        let (py, rows): (_, PyReadonlyArray2<'_, i64>) = (rows.py(), rows.extract()?);
         let rows: Vec<Zeroizing<Vec<i64>>> =
             rows.as_array().rows().into_iter().map(|row| Zeroizing::new(row.to_vec())).collect();
         self.sending = Sending::default();
         let (client, sending) = (&mut self.client, &mut self.sending);
-        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+        let added = interruptible::run(py, reporter, |report, cancel| {
             let description = client.description().clone();
             rows.iter().try_for_each(|row| description.check(row))?;
             let mut encryptor = ContributionEncryptor::new(&description, zeros(&description, rows.len())?)?;
@@ -234,33 +243,9 @@ impl SumsConnection {
                 added += receipts.iter().filter(|receipt| **receipt == Receipt::Added).count();
             }
             Ok(added)
-        })
+        })?;
+        Ok((added.into_pyobject(py)?.into_any(), Vec::new()))
     }
-
-    /// Of the last call of `send`: how many contributions were acknowledged, and how many were sent at most.
-    #[getter]
-    fn sending(&self) -> (usize, usize) {
-        (self.sending.acknowledged, self.sending.sent)
-    }
-
-    #[getter]
-    fn application(&self) -> &str {
-        &self.application
-    }
-
-    /// Bytes and seconds so far, by name.
-    #[getter]
-    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        usage_dict(py, self.client.usage())
-    }
-}
-
-/// The collection of a fingerprint, or without one the first that the service describes, if the caller said so.
-fn trust(fingerprint: Option<&str>) -> Result<Trust, Failure> {
-    Ok(match fingerprint {
-        Some(text) => Trust::Fingerprint(text.parse::<Fingerprint>()?),
-        None => Trust::First,
-    })
 }
 
 fn columns(description: &Description) -> Vec<(String, i64, i64)> {

@@ -10,20 +10,20 @@ use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::Image;
 use unspoken_fasttext::Encoder;
 use unspoken_llama_model::ClientModel;
-use unspoken_pir::{PirClient, PirOptions};
 use unspoken_pir_scheme::Mode;
-use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, application_kind};
+use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, OpenedHalf, application_kind};
+use unspoken_pir::{PirClient, PirOptions};
 use unspoken_store::ModelFiles;
 use zeroize::Zeroizing;
 
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
-use crate::half::{Half, Opened};
+use crate::half::WebHalf;
 use crate::question::{Answer, Question};
 use crate::security::SecuredObject;
 
 /// The client half of an application that a page can ask.
-pub(crate) trait WebApplication: ClientHalf + 'static {
+pub(crate) trait WebApplication: ClientHalf<Encoded: 'static> + 'static {
     /// A question of the application.
     type Asked: Borrow<Self::Question>;
 
@@ -65,23 +65,31 @@ pub(crate) struct Options<'a> {
 }
 
 /// Opens the client half of the application that a description of untrusted bytes names.
-pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn Half>, Failure> {
-    let (stored, insecure) = ((options.secret, options.earlier), options.accept_insecure);
+pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn WebHalf>, Failure> {
+    fn opened<H: WebApplication>(
+        description: &[u8],
+        model: H::Model,
+        options: &Options<'_>,
+    ) -> Result<Box<dyn WebHalf>, Failure> {
+        let stored = (options.secret, options.earlier);
+        let opened = OpenedHalf::<H>::open(description, model, stored, options.accept_insecure);
+        Ok(Box::new(opened.map_err(Failure::of)?))
+    }
     match application_kind(description) {
         Some("classify") => {
             let encoder = Encoder::read(ModelFiles::Memory(&options.model));
             let words = Arc::new(encoder.map_err(|error| Failure::Model(error.to_string()))?);
-            Ok(Box::new(Opened::<ClassifyClient>::open(description, words, stored, insecure)?))
+            opened::<ClassifyClient>(description, words, options)
         }
-        Some("digits") => Ok(Box::new(Opened::<DigitsClient>::open(description, (), stored, insecure)?)),
+        Some("digits") => opened::<DigitsClient>(description, (), options),
         Some("llama") => {
             let model = ClientModel::read(ModelFiles::Memory(&options.model));
             let model = Arc::new(model.map_err(|error| Failure::Model(error.to_string()))?);
-            Ok(Box::new(Opened::<ChatClient>::open(description, model, stored, insecure)?))
+            opened::<ChatClient>(description, model, options)
         }
         Some("retrieve") => {
-            let options = PirOptions::new(mode(options.mode.as_deref())?, NoCounters);
-            Ok(Box::new(Opened::<PirClient>::open(description, options, stored, insecure)?))
+            let queries = PirOptions::new(mode(options.mode.as_deref())?, NoCounters);
+            opened::<PirClient>(description, queries, options)
         }
         found => Err(Failure::Argument {
             what: "description",

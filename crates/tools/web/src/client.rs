@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
+use std::sync::atomic::AtomicBool;
 
 use js_sys::{Function, Uint8Array};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
-use unspoken_protocol::application_kind;
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 use wasm_bindgen::prelude::*;
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::application::{Options, open};
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
-use crate::half::{Encoded, Half, other_request};
+use crate::half::{Asked, WebHalf};
 use crate::question::{Answer, Question};
 use crate::seal::{Purpose, seal, unseal};
 
@@ -95,21 +95,12 @@ struct OpenOptions {
 /// moves the bytes.
 #[wasm_bindgen]
 pub struct Client {
-    half: Box<dyn Half>,
-    kind: String,
-    /// Counts the descriptions: requests of earlier ones can no longer be read.
-    edition: u64,
+    half: Box<dyn WebHalf>,
 }
 
 /// A request: questions, and the bytes to send.
 #[wasm_bindgen]
-pub struct Request {
-    edition: u64,
-    questions: usize,
-    encoded: Encoded,
-    bytes: Vec<u8>,
-    answer_bytes: usize,
-}
+pub struct Request(Asked);
 
 #[wasm_bindgen]
 impl Client {
@@ -140,15 +131,13 @@ impl Client {
         };
         let model = model.map(|model| published(&model)).transpose()?.unwrap_or_default();
         let (secret, earlier) = (secret.as_ref().map(|secret| &secret[..]), earlier.as_ref().map(|e| &e[..]));
-        let half = open(description, &Options { model, mode, secret, earlier, accept_insecure })?;
-        let kind = application_kind(description).unwrap_or_default().to_owned();
-        Ok(Client { half, kind, edition: 0 })
+        Ok(Client { half: open(description, &Options { model, mode, secret, earlier, accept_insecure })? })
     }
 
     /// The kind of the application: `classify`, `digits`, `llama` or `retrieve`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
-        self.kind.clone()
+        self.half.half().kind().into()
     }
 
     /// The name of the parameter set.
@@ -172,25 +161,25 @@ impl Client {
     /// Length of the evaluation keys in bytes.
     #[wasm_bindgen(getter, js_name = keyBytes)]
     pub fn key_bytes(&self) -> f64 {
-        self.half.key_bytes() as f64
+        self.half.half().key_bytes() as f64
     }
 
     /// Maximum number of questions of a request.
     #[wasm_bindgen(getter)]
     pub fn batch(&self) -> usize {
-        self.half.batch()
+        self.half.half().batch()
     }
 
     /// Maximum length in bytes of a request of `questions` questions.
     #[wasm_bindgen(js_name = queryBytes)]
     pub fn query_bytes(&self, questions: usize) -> usize {
-        self.half.query_bytes(questions)
+        self.half.half().query_bytes(questions)
     }
 
     /// Expected length in bytes of the answer to a request of `questions` questions.
     #[wasm_bindgen(js_name = expectedAnswerBytes)]
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
-        self.half.expected_answer_bytes(questions)
+        self.half.half().expected_answer_bytes(questions)
     }
 
     /// What the client sends to the service, with its security.
@@ -205,13 +194,13 @@ impl Client {
     /// Describes which keys a bundle of this client has. Not secret.
     #[wasm_bindgen(js_name = bundleContents)]
     pub fn bundle_contents(&self) -> Vec<u8> {
-        self.half.bundle_contents()
+        self.half.half().bundle_contents()
     }
 
     /// Whether a bundle with these contents has all keys that this application needs.
     #[wasm_bindgen(js_name = isCoveredBy)]
     pub fn is_covered_by(&self, contents: &[u8]) -> bool {
-        self.half.is_covered_by(contents)
+        self.half.half().is_covered_by(contents)
     }
 
     /// The secret, for callers that store it themselves: anyone who has it can read the questions.
@@ -219,7 +208,7 @@ impl Client {
     /// # Errors
     /// None that a caller can cause.
     pub fn secret(&self) -> Result<Uint8Array, JsValue> {
-        Ok(Uint8Array::from(&self.half.secret()?[..]))
+        Ok(Uint8Array::from(&self.secret_bytes()?[..]))
     }
 
     /// The secret, encrypted under a key that Argon2id derives from a passphrase. It opens for this application of this
@@ -228,7 +217,7 @@ impl Client {
     /// # Errors
     /// If the passphrase is empty, or there is no randomness or memory.
     pub fn seal(&self, passphrase: String, service: &str, application: &str) -> Result<Vec<u8>, JsValue> {
-        Ok(seal(&Zeroizing::new(passphrase), Purpose { service, application }, &self.half.secret()?)?)
+        Ok(seal(&Zeroizing::new(passphrase), Purpose { service, application }, &self.secret_bytes()?)?)
     }
 
     /// Makes evaluation keys and passes their bytes to `chunk`, in pieces of at most 4 MiB. `progress` gets the number
@@ -248,13 +237,13 @@ impl Client {
             // What it throws is not a reason to end: to cancel, end the worker.
             let _ = progress.call2(&JsValue::NULL, &done.into(), &total.into());
         };
-        let written = self.half.write_keys(&mut out, &mut report);
+        let written = self.half.half().write_keys(&mut out, &mut report, &AtomicBool::new(false));
         let flushed = out.flush();
         let (sink, _) = out.into_parts();
         if let Some(thrown) = sink.thrown {
             return Err(Failure::Callback(thrown).into());
         }
-        written?;
+        written.map_err(Failure::Application)?;
         flushed.map_err(|error| Failure::Model(error.to_string()))?;
         Ok(sink.hasher.finalize().as_bytes().to_vec())
     }
@@ -269,7 +258,7 @@ impl Client {
         #[wasm_bindgen(unchecked_param_type = "Question[]")] questions: JsValue,
     ) -> Result<Request, JsValue> {
         let questions: Vec<Question> = parsed("questions", questions)?;
-        Ok(self.request(&questions)?)
+        Ok(Request(self.half.ask(&questions)?))
     }
 
     /// Checks everything in an answer that can be checked without the secret. Only after an error of this method may a
@@ -279,7 +268,7 @@ impl Client {
     /// If the answer is malformed, or computed for another description.
     #[wasm_bindgen(js_name = checkAnswer)]
     pub fn check_answer(&self, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
-        Ok(self.half.check_answer(answer, request.questions)?)
+        Ok(self.half.check_answer(&request.0, answer)?)
     }
 
     /// Decrypts the answer to a request of this client, in the order of the questions.
@@ -288,7 +277,7 @@ impl Client {
     /// If the answer is malformed, or computed for another description or with other keys.
     #[wasm_bindgen(unchecked_return_type = "Answer[]")]
     pub fn read(&self, request: &Request, answer: &[u8]) -> Result<JsValue, JsValue> {
-        written(&self.answers(request, answer)?)
+        written(&self.half.read(&request.0, answer)?)
     }
 
     /// Begins a text that the service continues by at most `most_tokens` tokens. The service reads the public part. It
@@ -319,7 +308,7 @@ impl Client {
                 .into()),
             };
         };
-        Ok(Some(self.request(&[Question::Next(Box::new(question))])?))
+        Ok(Some(Request(self.half.ask(&[Question::Next(Box::new(question))])?)))
     }
 
     /// Decrypts the answer to the last request of a text, and adds the tokens that follow from it.
@@ -327,8 +316,8 @@ impl Client {
     /// # Errors
     /// As for [`Client::read`].
     pub fn take(&self, continuation: &mut Continuation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
-        for answer in self.answers(request, answer)? {
-            let Answer::Next(answer) = answer else { return Err(other_request().into()) };
+        for answer in self.half.read(&request.0, answer)? {
+            let Answer::Next(answer) = answer else { return Err(not_of_a_text().into()) };
             continuation.generation.answer(&answer).map_err(Failure::of)?;
         }
         Ok(())
@@ -339,25 +328,20 @@ impl Client {
     /// # Errors
     /// As for [`Client::open`], or if the change would reveal something to the service.
     pub fn update(&mut self, description: &[u8]) -> Result<(), JsValue> {
-        self.half.update(description)?;
-        self.edition += 1;
-        Ok(())
+        Ok(self.half.update(description)?)
     }
 }
 
 impl Client {
-    fn request(&mut self, questions: &[Question]) -> Result<Request, Failure> {
-        let (encoded, bytes) = self.half.ask(questions)?;
-        let answer_bytes = self.half.answer_bytes(questions.len());
-        Ok(Request { edition: self.edition, questions: questions.len(), answer_bytes, encoded, bytes })
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
+        self.half.half().secret_bytes().map_err(Failure::Application)
     }
+}
 
-    fn answers(&self, request: &Request, answer: &[u8]) -> Result<Vec<Answer>, Failure> {
-        if request.edition != self.edition {
-            return Err(other_request());
-        }
-        self.half.read(answer, &request.encoded)
-    }
+/// The error for a request that asked something else than what follows a text.
+fn not_of_a_text() -> Failure {
+    let (found, needed) = ("one of single questions".into(), "one of askNext".into());
+    Failure::Argument { what: "request", found, needed }
 }
 
 #[wasm_bindgen]
@@ -365,13 +349,13 @@ impl Request {
     /// Hands out the bytes to send; none, when called again.
     #[wasm_bindgen(js_name = takeBytes)]
     pub fn take_bytes(&mut self) -> Uint8Array {
-        Uint8Array::from(&std::mem::take(&mut self.bytes)[..])
+        Uint8Array::from(&std::mem::take(&mut self.0.bytes)[..])
     }
 
     /// Maximum length of the answer in bytes: accept no more from a service.
     #[wasm_bindgen(getter, js_name = answerBytes)]
     pub fn answer_bytes(&self) -> usize {
-        self.answer_bytes
+        self.0.answer_bytes
     }
 }
 

@@ -1,7 +1,7 @@
 //! Errors, as exceptions of JavaScript.
 
 use js_sys::{Error, Reflect};
-use unspoken_protocol::{ApplicationError, ErrorKind};
+use unspoken_protocol::{AnyError, ApplicationError, ErrorKind, OpenedError};
 use wasm_bindgen::JsValue;
 
 /// Why a call failed.
@@ -17,9 +17,12 @@ pub(crate) enum Failure {
         /// What was needed, and what to do.
         needed: String,
     },
+    /// A request or an answer cannot be used.
+    #[error("{0}")]
+    Refused(String),
     /// An operation of an application failed.
     #[error("{0}")]
-    Application(Box<dyn ApplicationError>),
+    Application(AnyError),
     /// A model could not be read.
     #[error("{0}")]
     Model(String),
@@ -40,7 +43,7 @@ impl Failure {
     /// A stable name of the kind, the field `code` of exceptions.
     fn code(&self) -> &'static str {
         match self {
-            Failure::Argument { .. } => "argument",
+            Failure::Argument { .. } | Failure::Refused(_) => "argument",
             Failure::Model(_) => "model",
             Failure::Callback(_) => "callback",
             Failure::Randomness(_) => "randomness",
@@ -55,6 +58,15 @@ impl Failure {
                 ErrorKind::Io(_) => "io",
                 ErrorKind::Internal => "internal",
             },
+        }
+    }
+}
+
+impl<E: ApplicationError> From<OpenedError<E>> for Failure {
+    fn from(error: OpenedError<E>) -> Self {
+        match error {
+            OpenedError::Application(error) => Failure::of(error),
+            refused => Failure::Refused(refused.to_string()),
         }
     }
 }

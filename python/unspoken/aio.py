@@ -1,0 +1,373 @@
+"""Clients for asyncio: the same classes as in `unspoken`, with coroutines for what asks the service.
+
+Constructors take the same arguments, check them, read the files of the model, and send nothing. A coroutine returns,
+raises and warns as the method of its name. Each client has a thread for its work, so the event loop goes on, and
+several clients work at once; the calls of one client wait for each other, in their order. If the task of a call is
+cancelled, as a timeout does, the work ends within a fraction of a second, and the next call goes on with what is there:
+it resumes an upload. A callable `progress` is called on the client's thread.
+
+What asks the service as a property of a client of `unspoken` is a coroutine here, for instance
+``await client.signature()``.
+
+Examples
+--------
+>>> import asyncio, unspoken.aio
+>>> async def main():
+...     async with unspoken.aio.Client("http://127.0.0.1:8080", model="model") as client:
+...         return await asyncio.wait_for(client.classify(["win a free prize"]), timeout=60)
+>>> labels, scores = asyncio.run(main())  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
+
+import unspoken
+from unspoken import _unspoken
+from unspoken._client_base import ServiceClient
+from unspoken._llama_client import Generation, ProgressOption
+from unspoken._retrieval_client import Query
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec, Unpack
+
+    from unspoken import CompressedTable, ConnectionOptions, Cost, FastText, MatrixSignature, ServiceOptions, Usage
+
+    Arguments = ParamSpec("Arguments")
+
+__all__ = [
+    "Client",
+    "DigitsClient",
+    "EmbeddingClient",
+    "GenerationStream",
+    "LayerClient",
+    "LlamaClient",
+    "MatrixClient",
+    "RetrievalClient",
+    "SumsClient",
+]
+
+ClientT = TypeVar("ClientT", bound=ServiceClient)
+AsyncT = TypeVar("AsyncT", bound="_AsyncClient[Any]")
+Result = TypeVar("Result")
+
+
+class _AsyncClient(Generic[ClientT]):
+    """A client of `unspoken`, and the thread on which it works."""
+
+    def __init__(self, client: ClientT) -> None:
+        self._client = client
+        # One thread, so that calls wait for each other in their order. It ends with this object.
+        self._thread = ThreadPoolExecutor(1, "unspoken")
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        """Do work on the client's thread. If the task is cancelled, the work has ended when this raises."""
+        interrupt = _unspoken.Interrupt()
+        submitted = self._thread.submit(copy_context().run, interrupt.run, work)
+        done = asyncio.wrap_future(submitted)
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError:
+            # Work that waits for an earlier call never begins.
+            if not submitted.cancel():
+                # Nobody else looks at its error.
+                done.add_done_callback(lambda done: done.cancelled() or done.exception())
+                interrupt.set()
+                await asyncio.wait([done])
+            raise
+        return done.result()
+
+    async def cost(self, questions: int) -> Cost:
+        """Return what `questions` questions will take, as `unspoken.Client.cost` does. Sends no query and no keys."""
+        return await self._run(lambda: self._client.cost(questions))
+
+    async def connect(self: AsyncT) -> AsyncT:
+        """Make the keys and upload them, unless the service has them; return this client."""
+        await self._run(self._client.connect)
+        return self
+
+    @property
+    def application(self) -> str | None:
+        """The application; `None` until it is known."""
+        return self._client.application
+
+    @property
+    def usage(self) -> Usage:
+        """Bytes and seconds since this client was created, up to the last completed call."""
+        return self._client.usage
+
+    async def close(self) -> None:
+        """Close the connection, after the calls that wait. The keys stay stored, locally and at the service."""
+        await self._run(self._client.close)
+
+    async def __aenter__(self: AsyncT) -> AsyncT:
+        """Return this client."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        await self.close()
+
+    def __repr__(self) -> str:
+        """Return address, application and state; never the token."""
+        return f"<aio.{repr(self._client)[1:]}"
+
+
+def _awaited(
+    method: Callable[Concatenate[ClientT, Arguments], Result],
+) -> Callable[Concatenate[_AsyncClient[ClientT], Arguments], Coroutine[Any, Any, Result]]:
+    """Return a method of a client of `unspoken` as a coroutine of the client here."""
+
+    @functools.wraps(method)
+    async def call(self: _AsyncClient[ClientT], /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return await self._run(functools.partial(method, self._client, *arguments, **options))
+
+    return call
+
+
+class Client(_AsyncClient[unspoken.Client]):
+    """As `unspoken.Client`: a client of one classifier of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+    ...     labels, scores = await client.classify(["win a free prize", "see you at home"])
+    """
+
+    def __init__(self, url: str, *, model: str | PathLike[str] | FastText, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(unspoken.Client(url, model=model, **options))
+
+    classify = _awaited(unspoken.Client.classify)
+    classify_to_share = _awaited(unspoken.Client.classify_to_share)
+
+    @property
+    def labels(self) -> list[str]:
+        """Label names, in the order of the scores."""
+        return self._client.labels
+
+
+class DigitsClient(_AsyncClient[unspoken.DigitsClient]):
+    """As `unspoken.DigitsClient`: a client of one digit recogniser of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     digits, scores = await client.recognise(images)
+    """
+
+    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(unspoken.DigitsClient(url, **options))
+
+    recognise = _awaited(unspoken.DigitsClient.recognise)
+    recognise_to_share = _awaited(unspoken.DigitsClient.recognise_to_share)
+
+
+class EmbeddingClient(_AsyncClient[unspoken.EmbeddingClient]):
+    """As `unspoken.EmbeddingClient`: a client of one embedding table of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
+    ...     embeddings = await client.embed(["a", "good", "film"])
+    """
+
+    def __init__(
+        self, url: str, *, table: str | PathLike[str] | CompressedTable, **options: Unpack[ServiceOptions]
+    ) -> None:
+        super().__init__(unspoken.EmbeddingClient(url, table=table, **options))
+
+    embed = _awaited(unspoken.EmbeddingClient.embed)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens that can be looked up, in the order of the table's rows."""
+        return self._client.tokens
+
+
+class LayerClient(_AsyncClient[unspoken.LayerClient]):
+    """As `unspoken.LayerClient`: a client of a linear head over an embedding table of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.LayerClient("http://127.0.0.1:8080", table="minilm") as client:  # doctest: +SKIP
+    ...     labels, scores = await client.classify(["a film nobody should miss"])
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        table: str | PathLike[str] | CompressedTable,
+        cut: bool = False,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
+        super().__init__(unspoken.LayerClient(url, table=table, cut=cut, **options))
+
+    classify = _awaited(unspoken.LayerClient.classify)
+    classify_to_share = _awaited(unspoken.LayerClient.classify_to_share)
+
+    async def labels(self) -> list[str]:
+        """Return the names of the classes, in the order of the scores. Connects to the service on first use."""
+        return await self._run(lambda: self._client.labels)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens of the table, in the order of its rows."""
+        return self._client.tokens
+
+
+class RetrievalClient(_AsyncClient[unspoken.RetrievalClient]):
+    """As `unspoken.RetrievalClient`: a client of one database of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.RetrievalClient("http://127.0.0.1:8080", "pir/codes") as client:  # doctest: +SKIP
+    ...     record = await client.get("A00.1")
+    """
+
+    def __init__(
+        self,
+        url: str,
+        application: str | None = None,
+        *,
+        query: Query = "packed",
+        unseal: str | None = None,
+        public_key: str | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        client = unspoken.RetrievalClient(
+            url, application, query=query, unseal=unseal, public_key=public_key, **options
+        )
+        super().__init__(client)
+
+    get = _awaited(unspoken.RetrievalClient.get)
+    get_many = _awaited(unspoken.RetrievalClient.get_many)
+    get_index = _awaited(unspoken.RetrievalClient.get_index)
+
+    @property
+    def version(self) -> int | None:
+        """The database version of the last answer; `None` before the first."""
+        return self._client.version
+
+
+class MatrixClient(_AsyncClient[unspoken.MatrixClient]):
+    """As `unspoken.MatrixClient`: a client of one matrix program of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.MatrixClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     result = await client.compute(a=np.ones((4, 3)))
+    """
+
+    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(unspoken.MatrixClient(url, **options))
+
+    compute = _awaited(unspoken.MatrixClient.compute)
+    compute_to_share = _awaited(unspoken.MatrixClient.compute_to_share)
+
+    async def signature(self) -> MatrixSignature:
+        """Return shapes, parameters and keys of the program. Connects, if there is no connection yet."""
+        return await self._run(lambda: self._client.signature)
+
+    async def error(self) -> float:
+        """Return the predicted largest error of an entry, for inputs up to `largest`. Connects as `signature` does."""
+        return await self._run(lambda: self._client.error)
+
+    async def largest(self) -> float:
+        """Return the largest entry of inputs for which `error` is predicted. Connects as `signature` does."""
+        return await self._run(lambda: self._client.largest)
+
+
+class GenerationStream(AsyncIterator[str]):
+    """Pieces of a continued text as they come: as `unspoken.GenerationStream`. Made by `LlamaClient.stream`.
+
+    Examples
+    --------
+    >>> async for piece in await client.stream("Once upon a time"):  # doctest: +SKIP
+    ...     print(piece, end="", flush=True)
+    """
+
+    def __init__(self, client: LlamaClient, stream: unspoken.GenerationStream) -> None:
+        self._client = client
+        self._stream = stream
+
+    @property
+    def generation(self) -> Generation:
+        """All text so far, and what it took."""
+        return self._stream.generation
+
+    async def __anext__(self) -> str:
+        """Return the next piece; raise `StopAsyncIteration` at the end."""
+        piece = await self._client._run(lambda: next(self._stream, None))
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+
+class LlamaClient(_AsyncClient[unspoken.LlamaClient]):
+    """As `unspoken.LlamaClient`: a client of one language model of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.LlamaClient("http://127.0.0.1:8080", model="client") as client:  # doctest: +SKIP
+    ...     async for piece in await client.stream("Once upon a time", max_tokens=64):
+    ...         print(piece, end="", flush=True)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | PathLike[str],
+        application: str | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        super().__init__(unspoken.LlamaClient(url, model=model, application=application, **options))
+
+    generate = _awaited(unspoken.LlamaClient.generate)
+
+    async def stream(
+        self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
+    ) -> GenerationStream:
+        """Continue a text as `unspoken.LlamaClient.stream` does; return an asynchronous iterator over its pieces."""
+        begin = functools.partial(self._client.stream, private, public=public, max_tokens=max_tokens, progress=progress)
+        return GenerationStream(self, await self._run(begin))
+
+
+class SumsClient(_AsyncClient[unspoken.SumsClient]):
+    """As `unspoken.SumsClient`: a client of a collection at a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.SumsClient("http://127.0.0.1:8080", fingerprint=told) as client:  # doctest: +SKIP
+    ...     await client.send({"visits": 3, "change": -1})
+    """
+
+    def __init__(
+        self,
+        url: str,
+        application: str | None = None,
+        *,
+        fingerprint: str | None = None,
+        trust_first: bool = False,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        client = unspoken.SumsClient(url, application, fingerprint=fingerprint, trust_first=trust_first, **options)
+        super().__init__(client)
+
+    send = _awaited(unspoken.SumsClient.send)
+    count = _awaited(unspoken.SumsClient.count)
+    fetch = _awaited(unspoken.SumsClient.fetch)
+
+    async def columns(self) -> dict[str, tuple[int, int]]:
+        """Return the smallest and largest value of one contribution, by column. Connects, if necessary."""
+        return await self._run(lambda: self._client.columns)
