@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use prost::Message;
+use unspoken_pir::{Answer, PirClient, PirError, PirOptions, Question};
 use unspoken_pir_scheme::{KEY_FORMAT, Mode};
 use unspoken_protocol::{ClientHalf, HalfRequest, KeyGenerator, NoCounters, OpenedHalf};
-use unspoken_pir::{Answer, Question, PirClient, PirError, PirOptions};
 use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
@@ -181,8 +181,8 @@ impl<F: FnMut(&[u8]) -> i32> Write for Hashing<F> {
 
 #[cfg(test)]
 mod tests {
-    use unspoken_pir_scheme::{Layout, Length, Preset, TableKind, Tables};
     use unspoken_pir::Description;
+    use unspoken_pir_scheme::{Layout, Length, Preset, TableKind, Tables};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Errors, with the status that each becomes.
 
+use unspoken_pir::PirError;
 use unspoken_pir_scheme::LayoutError;
 use unspoken_protocol::{OpenedError, ProtocolError};
-use unspoken_pir::PirError;
 
 use crate::status::UnspokenPirStatus;
 

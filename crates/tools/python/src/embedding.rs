@@ -153,6 +153,12 @@ impl Codes {
         Ok(Codes(Arc::new(py.detach(|| TokenCodes::load(directory)).map_err(Failure::from)?)))
     }
 
+    /// Whether a directory has such a half, of any version of its format.
+    #[staticmethod]
+    fn is_in(directory: PathBuf) -> bool {
+        TokenCodes::is_in(directory)
+    }
+
     /// The row of each token.
     fn ids(&self, tokens: Vec<String>) -> PyResult<Vec<usize>> {
         let ids = tokens.iter().map(|token| self.0.token_id(token)).collect::<Result<Vec<_>, EmbeddingError>>();

@@ -7,7 +7,6 @@ use pyo3::{PyErr, import_exception};
 use unspoken_chat::ChatError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
-use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
 use unspoken_cnn::CnnError;
 use unspoken_database::DatabaseError as DatabaseFailure;
@@ -19,7 +18,7 @@ use unspoken_encrypt::EncryptError;
 use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_llama_model::InputError;
-use unspoken_matrix::MatrixError;
+use unspoken_matrix::MatrixError as MatrixFailure;
 use unspoken_oprf::OprfError;
 use unspoken_pir::PirError;
 use unspoken_pir_scheme::LayoutError;
@@ -81,7 +80,7 @@ pub(crate) enum Failure {
     /// Parameters.
     Ckks(CkksError),
     /// Encrypted matrices.
-    Arrays(MatrixError),
+    Matrix(MatrixFailure),
     /// Encrypted vectors of integers.
     Exact(ExactFailure),
     /// A pool of encryptions of zero.
@@ -192,9 +191,9 @@ impl From<CkksError> for Failure {
     }
 }
 
-impl From<MatrixError> for Failure {
-    fn from(error: MatrixError) -> Self {
-        Failure::Arrays(error)
+impl From<MatrixFailure> for Failure {
+    fn from(error: MatrixFailure) -> Self {
+        Failure::Matrix(error)
     }
 }
 
@@ -280,7 +279,7 @@ impl From<Failure> for PyErr {
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
-            Failure::Arrays(error) => of_arrays(&error),
+            Failure::Matrix(error) => of_matrix(&error),
             Failure::Exact(error) => of_exact(&error),
             Failure::Pool(error) => of_pool(&error),
             Failure::Sums(error) => of_sums(&error),
@@ -319,15 +318,15 @@ impl From<Failure> for PyErr {
 
 /// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
 const KINDS: [(&str, &str, &str); 9] = [
-    ("classify", "private text classification", "unspoken.Client"),
+    ("classify", "private text classification", "unspoken.ClassifyClient"),
     ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
-    ("layer", "private classification by a layer over embeddings", "unspoken.LayerClient"),
+    ("layer", "private classification by a head over embeddings", "unspoken.ClassifyClient"),
     ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
-    ("retrieve", "private retrieval", "unspoken.RetrievalClient"),
-    ("unseal", "the keys of sealed records", "unspoken.RetrievalClient(..., unseal=)"),
+    ("retrieve", "private retrieval", "unspoken.PirClient"),
+    ("unseal", "the keys of sealed records", "unspoken.PirClient(..., oprf=)"),
     ("sums", "exact sums of encrypted contributions", "unspoken.SumsClient"),
     ("matrix", "computing with encrypted matrices", "unspoken.MatrixClient"),
-    ("llama", "private text generation", "unspoken.LlamaClient"),
+    ("llama", "private text generation", "unspoken.ChatClient"),
 ];
 
 /// The exception for an application of another kind than the client's.
@@ -352,12 +351,11 @@ fn of_application(error: &ClientError) -> PyErr {
     as_exception(error, of_protocol)
         .or_else(|| as_exception(error, of_classification))
         .or_else(|| as_exception(error, of_lookup))
-        .or_else(|| as_exception(error, of_layer))
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
         .or_else(|| as_exception(error, of_unsealing))
         .or_else(|| as_exception(error, of_sums))
-        .or_else(|| as_exception(error, of_arrays))
+        .or_else(|| as_exception(error, of_matrix))
         .or_else(|| as_exception(error, of_generation))
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
 }
@@ -395,7 +393,8 @@ fn of_protocol(error: &ProtocolError) -> PyErr {
 fn of_classification(error: &ClassifyError) -> PyErr {
     match error {
         ClassifyError::Protocol(error) => of_protocol(error),
-        ClassifyError::Model(error) => ModelError::new_err(error.to_string()),
+        ClassifyError::TooLong { .. } => PyValueError::new_err(error.to_string()),
+        ClassifyError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }
@@ -404,15 +403,6 @@ fn of_lookup(error: &EmbedError) -> PyErr {
     match error {
         EmbedError::Protocol(error) => of_protocol(error),
         EmbedError::Embedding(error) => of_table(error),
-        _ => UnspokenError::new_err(error.to_string()),
-    }
-}
-
-fn of_layer(error: &ClassifyError) -> PyErr {
-    match error {
-        ClassifyError::Protocol(error) => of_protocol(error),
-        ClassifyError::TooLong { .. } => PyValueError::new_err(error.to_string()),
-        ClassifyError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }
@@ -521,7 +511,7 @@ fn source_message(error: &SourceError) -> String {
     }
 }
 
-fn of_arrays(error: &MatrixError) -> PyErr {
+fn of_matrix(error: &MatrixFailure) -> PyErr {
     let message = error.to_string();
     if error.is_missing_keys() {
         MissingKeysError::new_err(message)

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use unspoken_chat::{LlamaClient, PrivateGeneration, Question, SessionId};
+use unspoken_chat::{ChatClient, PrivateGeneration, Question, SessionId};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
 use unspoken_llama_model::ClientModel;
 use unspoken_protocol::AnyHalf;
@@ -92,17 +92,17 @@ impl Part for LlamaPart {
         _: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<(Box<dyn Client>, String)> {
-        let (client, application) = place.connect::<LlamaClient>(py, progress, |_| self.0, |_| Ok(()))?;
+        let (client, application) = place.connect::<ChatClient>(py, progress, |_| self.0, |_| Ok(()))?;
         Ok((Box::new(client), application))
     }
 
     fn cost(self: Box<Self>, py: Python<'_>, place: Place<'_>, questions: usize) -> PyResult<Cost> {
-        place.cost::<LlamaClient>(py, questions, |_| self.0)
+        place.cost::<ChatClient>(py, questions, |_| self.0)
     }
 }
 
 /// Texts are begun and then continued pass by pass, in place of single questions.
-impl Client for ServiceClient<LlamaClient> {
+impl Client for ServiceClient<ChatClient> {
     fn half(&self) -> &dyn AnyHalf {
         self.half()
     }
@@ -123,7 +123,7 @@ impl Client for ServiceClient<LlamaClient> {
         Err(self.unable("single questions"))
     }
 
-    fn texts(&mut self) -> PyResult<&mut ServiceClient<LlamaClient>> {
+    fn texts(&mut self) -> PyResult<&mut ServiceClient<ChatClient>> {
         Ok(self)
     }
 }
@@ -131,7 +131,7 @@ impl Client for ServiceClient<LlamaClient> {
 impl LlamaGeneration {
     /// Begins to continue public and private tokens by at most `most` tokens. Sends nothing.
     pub(crate) fn begin(
-        client: &ServiceClient<LlamaClient>,
+        client: &ServiceClient<ChatClient>,
         public: &[u32],
         private: Vec<u32>,
         most: usize,
@@ -152,7 +152,7 @@ impl LlamaGeneration {
     pub(crate) fn proceed(
         &mut self,
         py: Python<'_>,
-        client: &mut ServiceClient<LlamaClient>,
+        client: &mut ServiceClient<ChatClient>,
     ) -> PyResult<Option<String>> {
         // All tokens are known when only the session remains to be ended.
         let ended = self.state.end().is_some();

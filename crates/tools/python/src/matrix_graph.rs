@@ -104,7 +104,7 @@ fn read_payload(kind: PayloadKind, payload: Option<&Bound<'_, PyAny>>) -> PyResu
     }
 }
 
-fn failure(error: unspoken_encrypted_matrix::MatrixError) -> Failure {
+fn failure(error: unspoken_encrypted_matrix::EncryptedMatrixError) -> Failure {
     MatrixError::from(error).into()
 }
 

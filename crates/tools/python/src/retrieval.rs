@@ -3,11 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_client::{Cost, Progress, ServiceClient, StateDir, UsageStats};
+use unspoken_oprf::OprfClient;
+use unspoken_pir::{Answer, PirClient, PirOptions, Question, SealedQuestions};
 use unspoken_pir_scheme::{Mode, SchemeError};
 use unspoken_protocol::AnyHalf;
-use unspoken_pir::{Answer, Question, PirClient, PirOptions, SealedQuestions};
 use unspoken_symmetric_pir::PUBLIC_KEY_BYTES;
-use unspoken_oprf::OprfClient;
 
 use crate::connections::{Answers, Client, Part, Place};
 use crate::failure::ConfigurationError;

@@ -10,9 +10,9 @@ use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::Image;
 use unspoken_fasttext::Encoder;
 use unspoken_llama_model::ClientModel;
+use unspoken_pir::{PirClient, PirOptions};
 use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, OpenedHalf, application_kind};
-use unspoken_pir::{PirClient, PirOptions};
 use unspoken_store::ModelFiles;
 use zeroize::Zeroizing;
 

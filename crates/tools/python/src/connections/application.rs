@@ -6,12 +6,11 @@ use ndarray::Array3;
 use numpy::{IntoPyArray, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use unspoken_matrix::{MatrixError, MatrixClient, NamedArrays};
-use unspoken_classify::{Classified, ClassifyClient, ClassifyError};
+use unspoken_classify::{Classified, ClassifyError, Kind, ScoreClient};
 use unspoken_digits::{DigitsClient, DigitsError, Recognised};
 use unspoken_digits_model::{CLASSES, Image};
 use unspoken_embed::{EmbedClient, EmbedError};
-use unspoken_classify::{HeadClient, ClassifyError, Classified};
+use unspoken_matrix::{MatrixClient, MatrixError, NamedArrays};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ProtocolError};
 
 use crate::digits::image_list;
@@ -64,7 +63,7 @@ fn certain<A, E>(shared: Vec<A>, certainty: impl Fn(&A) -> Result<f64, E>) -> Re
 }
 
 /// Texts in; labels and scores of shape (texts, classes) out.
-impl Application for ClassifyClient {
+impl<K: Kind<Model: Sync>> Application for ScoreClient<K> {
     type Asked = String;
 
     fn questions(questions: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
@@ -78,28 +77,10 @@ impl Application for ClassifyClient {
     fn to_share(&self, _: &[String], answers: &[Classified], bits: u32) -> Result<Shared<Classified>, ClassifyError> {
         certain(self.share(answers, bits)?, |answer| self.certainty(answer, bits))
     }
-}
-
-/// As for a classifier.
-impl Application for HeadClient {
-    type Asked = String;
-
-    fn questions(questions: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
-        questions.extract()
-    }
-
-    fn answers<'py>(&self, py: Python<'py>, answers: Vec<Classified>) -> PyResult<Bound<'py, PyAny>> {
-        let classes = self.description().classes().len();
-        labelled(py, answers.into_iter().map(|answer| (answer.label, answer.scores)), classes)
-    }
-
-    fn to_share(&self, _: &[String], answers: &[Classified], bits: u32) -> Result<Shared<Classified>, ClassifyError> {
-        certain(self.share(answers, bits)?, |answer| self.certainty(answer, bits))
-    }
 
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        dict.set_item("labels", self.description().classes())?;
+        dict.set_item("labels", self.labels())?;
         dict.set_item("max_tokens", self.description().max_tokens())?;
         Ok(dict)
     }

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_chat::LlamaClient;
+use unspoken_chat::ChatClient;
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
 use unspoken_encrypt::Needs;
 use unspoken_protocol::{AnyHalf, ClientHalf};
@@ -54,7 +54,7 @@ pub(crate) trait Client: Send + Sync {
     }
 
     /// The client of texts that a service continues.
-    fn texts(&mut self) -> PyResult<&mut ServiceClient<LlamaClient>> {
+    fn texts(&mut self) -> PyResult<&mut ServiceClient<ChatClient>> {
         Err(self.unable("texts to continue"))
     }
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_matrix::MatrixClient;
 use unspoken_classify::ClassifyClient;
+use unspoken_classify::{HeadClient, HeadModel};
 use unspoken_digits::DigitsClient;
 use unspoken_embed::EmbedClient;
-use unspoken_classify::{HeadClient, HeadModel};
+use unspoken_matrix::MatrixClient;
 
 use super::client::{Answers, Client, ModelPart, Part};
 use super::place::{Place, Service};
