@@ -146,11 +146,13 @@ impl<H: ClientHalf> OpenedHalf<H> {
         if request.description != self.description {
             return Err(OpenedError::OtherRequest);
         }
+        // A damaged answer is damaged, whatever its length.
+        self.half.check_answer(answer, request.encoded.len())?;
         let (found, most) = (answer.len(), request.answer_bytes);
         if found > most {
             return Err(OpenedError::TooLong { found, most });
         }
-        Ok(self.half.check_answer(answer, request.encoded.len())?)
+        Ok(())
     }
 
     /// Checks and decrypts the answer to a request, in the order of the questions.
