@@ -52,15 +52,26 @@ const HALVES: Halves = Halves {
     server: &["server.json", "server.safetensors"],
 };
 
+/// What an offer says of precision and parameters.
+struct Chosen {
+    error: Option<LargestError>,
+    preset: Option<CkksParameters>,
+}
+
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
     let options = ClassifyOptions { plan: chosen_plan(offer)?, query, short_queries: short_queries(offer)? };
+    // Before anything is loaded.
+    let chosen = Chosen {
+        error: offer.option("error")?,
+        preset: offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?,
+    };
     if let Some(path) = offer.option::<PathBuf>("head")? {
-        return load_head(offer, applications, &path, &options)
+        return load_head(offer, applications, &path, &options, &chosen)
             .with_context(|| format!("option head: cannot use {}", path.display()));
     }
     let tables = ScoreTables::load(offer.path())?;
-    let server = server(offer, &tables, &options, || secure(for_scores(query, options.short_queries)))?;
+    let server = server(offer, &tables, (&options, &chosen), || secure(for_scores(query, options.short_queries)))?;
     publish(offer, &HALVES, add_with_keys(offer, server, applications)?)
 }
 
@@ -70,6 +81,7 @@ fn load_head(
     applications: Applications,
     path: &Path,
     options: &ClassifyOptions,
+    chosen: &Chosen,
 ) -> anyhow::Result<Applications> {
     anyhow::ensure!(offer.option::<String>("publish")?.is_none(), "option publish: a table with a head has none");
     let subtables = Subtables::load(offer.path())?;
@@ -84,7 +96,7 @@ fn load_head(
         }
         QueryForm::Compact | QueryForm::OneHot => secure(for_scores(query, short_queries)),
     };
-    let server = server(offer, &HeadTables::new(&head, &subtables)?, options, default)?;
+    let server = server(offer, &HeadTables::new(&head, &subtables)?, (options, chosen), default)?;
     let (application, classes, max_tokens) = (offer.name(), head.classes().len(), head.max_tokens());
     let (preset, batch) = (server.description().parameters().name(), server.description().batch());
     tracing::info!(application, classes, max_tokens, preset, batch, "a linear head over embeddings");
@@ -95,17 +107,16 @@ fn load_head(
 fn server<K: ModelKind>(
     offer: &Offer,
     model: &impl ModelTables<Kind = K>,
-    options: &ClassifyOptions,
+    (options, chosen): (&ClassifyOptions, &Chosen),
     default: impl FnOnce() -> anyhow::Result<CkksParameters>,
 ) -> anyhow::Result<ScoreServer<K>> {
-    let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
-    let server = match (offer.option::<LargestError>("error")?, preset) {
+    let server = match (chosen.error, &chosen.preset) {
         (Some(error), preset) => {
             let server = ScoreServer::with_error(model, error.0, preset.as_ref(), options)?;
             report_choice(offer, error, &server);
             server
         }
-        (None, Some(parameters)) => ScoreServer::new(model, &parameters, options)?,
+        (None, Some(parameters)) => ScoreServer::new(model, parameters, options)?,
         (None, None) => ScoreServer::new(model, &default()?, options)?,
     };
     report_short_queries(offer, (options.query, options.short_queries), server.description().has_short_queries());

@@ -1,4 +1,4 @@
-//! `vectors/chat.json`.
+//! `vectors/llama.json`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

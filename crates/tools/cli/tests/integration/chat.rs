@@ -76,7 +76,7 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     for (options, part) in [
         ("preset=insecure_n11_boot_depth14_scale40", "is for tests"),
         ("preset=n15_depth8_scale50", "n15_depth8_scale50"),
-        ("batch=3", "offers of kind llama have no option \"batch\""),
+        ("batch=3", "offers of kind chat have no option \"batch\""),
         ("chunk=many", "option chunk is \"many\""),
         ("age=tomorrow", "option age is \"tomorrow\""),
         ("keys=none", "expanded or seeded"),

@@ -341,7 +341,7 @@ fn heads_that_do_not_fit_are_refused() {
     assert!(said.contains("--head belongs to one of --model, and none is given"), "{said}");
     let offer = files.offer("classify", "glove", ",head=/nowhere/head.safetensors");
     let said = refused(&["--offer", &offer]);
-    assert!(said.contains("option layer") && said.contains("read /nowhere/head.safetensors"), "{said}");
+    assert!(said.contains("option head") && said.contains("read /nowhere/head.safetensors"), "{said}");
     let (table, head) = (files.path("glove"), files.path("glove/server.safetensors"));
     let said = refused(&["--model", &table, "--head", &head]);
     assert!(said.contains("found 1 tensors: \"subtables\"") && said.contains("\"weight\" and \"bias\""), "{said}");
