@@ -141,7 +141,7 @@ def main() -> int:
             return bool((client.recognise(images[:4])[0] == needed).all())
 
         own: Any = {"model": stories / "client", "application": "chat/stories", "insecure_parameters": True}
-        texts = unspoken.LlamaClient(service.url, state_dir=home / "state", progress=False, **own)
+        texts = unspoken.ChatClient(service.url, state_dir=home / "state", progress=False, **own)
         text = continued(options.unspoken)
 
         def continues(client: Any) -> bool:

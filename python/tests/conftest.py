@@ -172,7 +172,7 @@ def matrix_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
     program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
     (home / "program").write_bytes(program.to_bytes())
-    running = Service(binary, f"matrix/scores={home / 'program'}", home / "data", "--arrays", {}).start()
+    running = Service(binary, f"matrix/scores={home / 'program'}", home / "data", "--matrix", {}).start()
     yield running
     running.stop()
 
@@ -198,10 +198,21 @@ def sealed_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     home = tmp_path_factory.mktemp("sealed")
     (home / "codes.csv").write_text("code,title\n" + "".join(f"C{i:03},title {i}\n" for i in range(100)))
     key = home / "codes.key"
-    build = ["build", "--from", home / "codes.csv", "--value", "title", "--key", "code", "--seal", key, home / "codes"]
-    for command in (["seal-key", "--record-bytes", "40", key], build):
+    build = [
+        "build",
+        "--from",
+        home / "codes.csv",
+        "--value",
+        "title",
+        "--key",
+        "code",
+        "--oprf-key",
+        key,
+        home / "codes",
+    ]
+    for command in (["oprf-key", "--record-bytes", "40", key], build):
         subprocess.run([binary, "pir", *command], check=True, stdout=subprocess.DEVNULL)
-    options = {"--offer": f"unseal={key},evaluations=6,window=1000000"}
+    options = {"--offer": f"oprf={key},evaluations=6,window=1000000"}
     running = Service(binary, home / "codes", home / "data", "--database", options).start()
     yield running
     running.stop()

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from conftest import HAM, SPAM, Service
-from test_llama_client import Connection
+from test_chat_client import Connection
 
 import unspoken
 from unspoken import aio
@@ -21,7 +21,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def quiet(url, **options):
-    return aio.Client(url, **{"progress": False, **options})
+    return aio.ClassifyClient(url, **{"progress": False, **options})
 
 
 async def counted(ticks):
@@ -49,7 +49,7 @@ def test_classifies_as_the_model_in_the_clear(service, state, model):
     np.testing.assert_array_equal(labels, model.predict(HAM + SPAM))
     assert np.abs(scores - model.scores(HAM + SPAM)).max() < 0.01
     assert (client.application, client.usage.messages) == ("classify/spam", 20)
-    assert repr(client).startswith("<aio.Client of http://127.0.0.1")
+    assert repr(client).startswith("<aio.ClassifyClient of http://127.0.0.1")
     with pytest.raises(unspoken.UnspokenError, match="it is closed"):
         # A client outlives the event loop that it worked in.
         asyncio.run(client.classify(HAM))
@@ -69,7 +69,7 @@ def test_the_loop_goes_on_while_clients_work_at_once(service, retrieval_service,
         options = {"state_dir": tmp_path, "progress": False}
         async with (
             quiet(service.url, model=model, state_dir=tmp_path) as classifier,
-            aio.RetrievalClient(retrieval_service.url, "pir/codes", **options) as database,
+            aio.PirClient(retrieval_service.url, "pir/codes", **options) as database,
         ):
             labels, record = await asyncio.gather(
                 timed("classify", classifier.classify(HAM)), timed("get", database.get("C007"))
@@ -215,7 +215,7 @@ def test_every_application_is_asked(
             assert 0 < await client.error() < await client.largest()
             result = await client.compute(a=np.ones((4, 3)), b=np.ones(3))
             assert np.abs(result - 7).max() < 0.01
-        async with aio.RetrievalClient(retrieval_service.url, "pir/titles", **options) as client:
+        async with aio.PirClient(retrieval_service.url, "pir/titles", **options) as client:
             assert await client.get_index(0) == b"0"
             with pytest.raises(unspoken.NoSuchIndexError):
                 await client.get_index(300)
@@ -232,7 +232,7 @@ def test_every_application_is_asked(
 
 
 def test_pieces_of_text_come_one_by_one(prepared_stories):
-    client = aio.LlamaClient(NOWHERE, model=prepared_stories / "client", progress=False)
+    client = aio.ChatClient(NOWHERE, model=prepared_stories / "client", progress=False)
     client._client._connection = Connection("", " a", unspoken.TimedOutError("late"), " dog", None)
 
     async def read():

@@ -13,19 +13,19 @@ HALF = "a half \udc80 of a pair"
 URL = "http://127.0.0.1:9"
 
 
-def clients(state: Path) -> unspoken.RetrievalClient:
-    return unspoken.RetrievalClient(URL, "pir/codes", state_dir=state, progress=False, timeout=0.1)
+def clients(state: Path) -> unspoken.PirClient:
+    return unspoken.PirClient(URL, "pir/codes", state_dir=state, progress=False, timeout=0.1)
 
 
 def test_wrong_types_and_values_are_errors_of_this_package(tmp_path, model, table):
     database = unspoken.Database.build(tmp_path / "db", {"a": "1"}, progress=False)
     calls = [
-        lambda: unspoken.RetrievalClient(5),
-        lambda: unspoken.RetrievalClient(URL, timeout="a minute"),
-        lambda: unspoken.RetrievalClient(URL, token=b"bytes"),
-        lambda: unspoken.RetrievalClient(URL, "pir/codes", state_dir=tmp_path, timeout=0.1).cost(2**70),
-        lambda: unspoken.RetrievalClient(f"http://127.0.0.1:9/{HALF}"),
-        lambda: unspoken.RetrievalClient(URL, HALF, state_dir=tmp_path).connect(),
+        lambda: unspoken.PirClient(5),
+        lambda: unspoken.PirClient(URL, timeout="a minute"),
+        lambda: unspoken.PirClient(URL, token=b"bytes"),
+        lambda: unspoken.PirClient(URL, "pir/codes", state_dir=tmp_path, timeout=0.1).cost(2**70),
+        lambda: unspoken.PirClient(f"http://127.0.0.1:9/{HALF}"),
+        lambda: unspoken.PirClient(URL, HALF, state_dir=tmp_path).connect(),
         lambda: clients(tmp_path).get(HALF),
         lambda: clients(tmp_path).get(5),
         lambda: database.get(HALF),
@@ -34,7 +34,7 @@ def test_wrong_types_and_values_are_errors_of_this_package(tmp_path, model, tabl
         lambda: model.predict([HALF]),
         lambda: model.predict([5]),
         lambda: unspoken.FastText(progress=False).fit([HALF] * 20, ["a", "b"] * 10),
-        lambda: unspoken.Client(URL, model=model, application="a/b", state_dir=tmp_path).classify([HALF]),
+        lambda: unspoken.ClassifyClient(URL, model=model, application="a/b", state_dir=tmp_path).classify([HALF]),
         lambda: table.reconstruct(HALF),
         lambda: unspoken.load_texts("texts.csv", "csv", text_column=5, label_column="a"),
     ]
@@ -56,10 +56,10 @@ def test_errors_of_callbacks_stay_as_they_are(texts, labels):
 
 def test_files_of_authorities_are_named(tmp_path):
     with pytest.raises(unspoken.ConfigurationError, match=r"ca_file=.*missing.pem"):
-        unspoken.RetrievalClient(URL, ca_file=tmp_path / "missing.pem")
+        unspoken.PirClient(URL, ca_file=tmp_path / "missing.pem")
     (tmp_path / "empty.pem").write_bytes(b"")
     with pytest.raises(unspoken.ConfigurationError, match="found an empty file; needed certificates in PEM"):
-        unspoken.RetrievalClient(URL, ca_file=tmp_path / "empty.pem")
+        unspoken.PirClient(URL, ca_file=tmp_path / "empty.pem")
 
 
 def test_keys_never_land_where_the_program_runs(monkeypatch, tmp_path):
@@ -72,7 +72,7 @@ def test_keys_never_land_where_the_program_runs(monkeypatch, tmp_path):
                 monkeypatch.delenv(name, raising=False)
             else:
                 monkeypatch.setenv(name, value)
-        return unspoken.RetrievalClient(URL)._state_dir
+        return unspoken.PirClient(URL)._state_dir
 
     assert place("/data", "/home/ann") == Path("/data/unspoken")
     for data in (None, "", "data"):

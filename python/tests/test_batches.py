@@ -56,7 +56,7 @@ def test_digits(digits_case: Case, network: Any, tmp_path: Path) -> None:
 
 
 def test_messages(service: Service, model: unspoken.FastText, texts: list[str], state: Path, tmp_path: Path) -> None:
-    client = unspoken.Client(service.url, model=model, state_dir=state, progress=False)
+    client = unspoken.ClassifyClient(service.url, model=model, state_dir=state, progress=False)
     case = Case("classify", service, client, texts[:7], CLASSIFIER)
     batches.encrypt(client, iter(case.questions), tmp_path / "questions")
     case.answer(tmp_path)
@@ -211,8 +211,8 @@ def test_mistakes_are_named(digits_case: Case, tmp_path: Path) -> None:
         batches.answer("llama", "model", tmp_path / "questions", tmp_path / "answers", keys=tmp_path)
     with pytest.raises(unspoken.ConfigurationError, match="needed two directories"):
         batches.answer("digits", "network", tmp_path, tmp_path, keys=tmp_path)
-    with pytest.raises(unspoken.ConfigurationError, match="RetrievalClient"):
-        batches.encrypt(unspoken.RetrievalClient("http://127.0.0.1:1"), [1], tmp_path / "new")  # type: ignore[arg-type]
+    with pytest.raises(unspoken.ConfigurationError, match="PirClient"):
+        batches.encrypt(unspoken.PirClient("http://127.0.0.1:1"), [1], tmp_path / "new")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="found one str"):
         batches.encrypt(digits_case.client, "0123", tmp_path / "new")
 

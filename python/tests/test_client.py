@@ -13,11 +13,11 @@ import pytest
 from conftest import HAM, SPAM, Child, Service
 
 import unspoken
-from unspoken import Client
+from unspoken import ClassifyClient
 
 
 def quiet(url, **options):
-    return Client(url, progress=False, **options)
+    return ClassifyClient(url, progress=False, **options)
 
 
 def test_classifies_as_the_model_in_the_clear(service, state, model):
@@ -63,7 +63,7 @@ def test_keys_are_made_once(service, state, model):
 
 def test_any_number_of_messages(service, state, model):
     seen = []
-    with Client(service.url, model=model, state_dir=state, progress=seen.append) as client:
+    with ClassifyClient(service.url, model=model, state_dir=state, progress=seen.append) as client:
         labels, scores = client.classify([])
         assert labels.shape == (0,)
         assert scores.shape == (0, 2)
@@ -138,7 +138,7 @@ url, model, state, stage, application = sys.argv[1:]
 def show(progress):
     if progress.stage == stage:
         print("ready", flush=True)
-client = unspoken.Client(url, model=model, state_dir=state, progress=show, timeout=600,
+client = unspoken.ClassifyClient(url, model=model, state_dir=state, progress=show, timeout=600,
                          application=application or None)
 try:
     print("asking", flush=True)
@@ -311,7 +311,7 @@ def test_a_state_directory_that_cannot_be_made(model, tmp_path):
 def test_waiting_is_reported_and_logged(model, tmp_path, caplog):
     seen = []
     options = {"state_dir": tmp_path, "timeout": 1, "progress": seen.append}
-    client = unspoken.Client("127.0.0.1:9", model=model, **options)
+    client = unspoken.ClassifyClient("127.0.0.1:9", model=model, **options)
     assert "http://127.0.0.1:9" in repr(client)
     with pytest.raises(unspoken.ConnectionFailedError, match="start the service there"):
         client.connect()
@@ -333,7 +333,7 @@ def test_a_name_that_does_not_exist_is_refused_at_once(model, tmp_path):
 
 def test_costs_are_known_before_anything_is_sent(service, model, tmp_path):
     seen = []
-    with unspoken.Client(service.url, model=model, state_dir=tmp_path, progress=seen.append) as client:
+    with unspoken.ClassifyClient(service.url, model=model, state_dir=tmp_path, progress=seen.append) as client:
         cost = client.cost(4)
         assert client.usage == unspoken.Usage()
         assert not seen
@@ -361,7 +361,7 @@ def test_a_service_of_another_kind_is_named(
     quietly = {"state_dir": tmp_path, "progress": False}
     clients = {
         "classify": (
-            "unspoken.Client",
+            "unspoken.ClassifyClient",
             lambda url, name: quiet(url, model=model, state_dir=tmp_path, application=name),
         ),
         "embed": (
@@ -369,7 +369,7 @@ def test_a_service_of_another_kind_is_named(
             lambda url, name: unspoken.EmbeddingClient(url, table=table, application=name, **quietly),
         ),
         "digits": ("unspoken.DigitsClient", lambda url, name: unspoken.DigitsClient(url, application=name, **quietly)),
-        "retrieve": ("unspoken.RetrievalClient", lambda url, name: unspoken.RetrievalClient(url, name, **quietly)),
+        "retrieve": ("unspoken.PirClient", lambda url, name: unspoken.PirClient(url, name, **quietly)),
         "matrix": ("unspoken.MatrixClient", lambda url, name: unspoken.MatrixClient(url, application=name, **quietly)),
     }
     services = {

@@ -429,7 +429,7 @@ def test_a_database_is_built_served_queried_and_changed(binary, tmp_path, state)
     db = build(tmp_path / "codes", {f"C{i:03}": f"title {i}" for i in range(300)})
     service = Service(binary, tmp_path / "codes", tmp_path / "data", "--database", {}).start()
     try:
-        with unspoken.RetrievalClient(service.url, "pir/codes", progress=False, state_dir=state) as client:
+        with unspoken.PirClient(service.url, "pir/codes", progress=False, state_dir=state) as client:
             assert (client.get("C042"), client.version) == (b"title 42", 1)
             predicted, told = db.info().costs["packed"], client.cost(1)
             assert (predicted.query_bytes, predicted.answer_bytes) == (told.query_bytes, told.answer_bytes)

@@ -59,7 +59,7 @@ def test_other_applications_are_refused(digits_service, embedding_service, state
     with pytest.raises(unspoken.MismatchError):
         quiet(embedding_service.url, state_dir=state).connect()
     with pytest.raises(unspoken.MismatchError):
-        unspoken.Client(digits_service.url, model=model, state_dir=state, progress=False).connect()
+        unspoken.ClassifyClient(digits_service.url, model=model, state_dir=state, progress=False).connect()
     with pytest.raises(unspoken.MismatchError):
         unspoken.EmbeddingClient(digits_service.url, table=table, state_dir=state, progress=False).connect()
 

@@ -18,7 +18,7 @@ SCRIPT = textwrap.dedent(
     url, state, kind = sys.argv[1:]
 
     def new():
-        return unspoken.RetrievalClient(url, "pir/codes", state_dir=state, progress=False)
+        return unspoken.PirClient(url, "pir/codes", state_dir=state, progress=False)
 
     def in_child(work):
         pid = os.fork()
@@ -84,7 +84,7 @@ TIMEOUT = textwrap.dedent(
 
     threading.Thread(target=serve, daemon=True).start()
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    client = unspoken.RetrievalClient(address, "pir/codes", state_dir=sys.argv[2], progress=False, timeout=5)
+    client = unspoken.PirClient(address, "pir/codes", state_dir=sys.argv[2], progress=False, timeout=5)
     assert client.get("C007") == b"t" * 7 + b"7"
     silent.set()
     pid = os.fork()

@@ -15,13 +15,13 @@ import pytest
 from conftest import Child
 
 import unspoken
-from unspoken import Generation, GenerationStream, LlamaClient
+from unspoken import ChatClient, Generation, GenerationStream
 
 NOWHERE = "http://127.0.0.1:9"
 
 
 def quiet(model, url=NOWHERE, **options):
-    return LlamaClient(url, model=model, progress=False, **options)
+    return ChatClient(url, model=model, progress=False, **options)
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def test_mistakes_are_named_before_anything_is_sent(half, tmp_path):
     with pytest.raises(unspoken.ModelError, match=r"client\.json"):
         quiet(half.parent)
     client = quiet(half, token="unspoken_secret", state_dir=tmp_path)
-    assert repr(client) == f"<LlamaClient of {NOWHERE}, application None, not connected>"
+    assert repr(client) == f"<ChatClient of {NOWHERE}, application None, not connected>"
     with pytest.raises(unspoken.ConfigurationError, match="found no private text"):
         client.generate("", public="a public text")
     for tokens in (0, -1):
@@ -94,7 +94,7 @@ def test_applications_of_other_kinds_are_refused(half, digits_service, state):
 class Connection:
     """A connection whose service has a text; it fails where the text has an error."""
 
-    application = "llama/stories"
+    application = "chat/stories"
 
     def __init__(self, *steps):
         self.steps = steps
@@ -118,7 +118,7 @@ class Connection:
 
 
 def connected(half, *steps, **options):
-    client = LlamaClient(NOWHERE, model=half, **options)
+    client = ChatClient(NOWHERE, model=half, **options)
     client._connection = Connection(*steps)
     return client
 
@@ -184,8 +184,8 @@ CONTROL_C = """
 import signal, sys, unspoken
 signal.signal(signal.SIGINT, signal.default_int_handler)
 url, model, state = sys.argv[1:]
-options = {"state_dir": state, "progress": False, "timeout": 600, "application": "llama/stories"}
-client = unspoken.LlamaClient(url, model=model, **options)
+options = {"state_dir": state, "progress": False, "timeout": 600, "application": "chat/stories"}
+client = unspoken.ChatClient(url, model=model, **options)
 try:
     print("asking", flush=True)
     client.generate("Once upon a time")

@@ -22,11 +22,11 @@ def test_examples_run(name):
 
 def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
-    classes = ["Client", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
-    classes += ["LayerClient", "LinearHead"]
+    classes = ["ClassifyClient", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
+    classes += ["LinearHead"]
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
-    retrieval = ["ConnectionOptions", "Database", "DatabaseEdit", "RetrievalClient", "read_records"]
-    llama = ["Generation", "GenerationStream", "LlamaClient"]
+    retrieval = ["ConnectionOptions", "Database", "DatabaseEdit", "PirClient", "read_records"]
+    llama = ["Generation", "GenerationStream", "ChatClient"]
     for name in [*classes, *matrices, *retrieval, *llama, "ServiceOptions", "Usage", "compress", "presets"]:
         each = getattr(unspoken, name)
         assert each in public

@@ -209,7 +209,7 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
     listen = f"127.0.0.1:{free_port()}"
     shards = cluster.Shards(cut(binary, home, 1), "pir/rows")
     with cluster.serve([shards], listen=listen, data_dir=home / "data", name="shards") as service:
-        asked = unspoken.RetrievalClient(service.url, state_dir=home / "state", progress=False)
+        asked = unspoken.PirClient(service.url, state_dir=home / "state", progress=False)
         for number in (0, 7, 2049, 2499):
             assert asked.get_index(number) == record(number).encode()
         # Several at once, which passes over the shards answer together.
@@ -217,7 +217,7 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
             numbers = range(0, 2500, 250)
 
             def fetch(number: int) -> bytes:
-                client = unspoken.RetrievalClient(service.url, state_dir=home / "state", progress=False)
+                client = unspoken.PirClient(service.url, state_dir=home / "state", progress=False)
                 found: bytes = client.get_index(number)
                 return found
 
@@ -265,13 +265,13 @@ def test_helpers_compute_parts_of_a_language_model_through_kills(
     prepared_stories: Path, exporter: str, home: Path
 ) -> None:
     options = {"insecure_preset": "insecure_n11_boot_depth14_scale40", "chunk": "8", "chunks": "2"}
-    offer = cluster.Offer("llama", prepared_stories, "llama/stories", options, helpers=1)
+    offer = cluster.Offer("chat", prepared_stories, "chat/stories", options, helpers=1)
     listen = f"127.0.0.1:{free_port()}"
     with cluster.serve([offer], listen=listen, data_dir=home / "data", name="stories") as service:
         rest: Any = {"model": prepared_stories / "client", "state_dir": home / "state", "progress": False}
         with pytest.raises(unspoken.UnspokenError, match="insecure_n11"):
-            unspoken.LlamaClient(service.url, **rest).connect()
-        client = unspoken.LlamaClient(service.url, insecure_parameters=True, **rest)
+            unspoken.ChatClient(service.url, **rest).connect()
+        client = unspoken.ChatClient(service.url, insecure_parameters=True, **rest)
         told: list[str] = []
 
         def ask() -> None:
@@ -304,13 +304,13 @@ def test_helpers_compute_parts_of_a_language_model_through_kills(
     ("offer", "message"),
     [
         ({"helpers": -1}, "0 or more"),
-        ({"helpers": 1}, "needed llama"),
+        ({"helpers": 1}, "needed chat"),
         ({"replicas": (3, 2)}, "the smaller number first"),
         ({"replicas": 0}, "1 or more"),
         ({"cpus": 0}, "1 or more"),
         ({"kind": "sums", "replicas": 2}, "its state is in that replica"),
         ({"gpus": 2}, "0 to 1"),
-        ({"kind": "sums", "gpus": 1}, "needed one of digits, llama, pir"),
+        ({"kind": "sums", "gpus": 1}, "needed one of chat, digits, pir"),
     ],
 )
 def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:

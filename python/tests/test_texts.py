@@ -41,7 +41,7 @@ def test_texts_that_are_cut_are_counted(texts, labels):
 
 
 def test_a_client_tells_too(service, model, state):
-    with unspoken.Client(service.url, model=model, state_dir=state, progress=False) as client:
+    with unspoken.ClassifyClient(service.url, model=model, state_dir=state, progress=False) as client:
         with pytest.warns(unspoken.TextWarning, match="not in the model's vocabulary") as caught:
             client.classify(["привет мир"])
         assert [each.filename for each in caught] == [__file__]

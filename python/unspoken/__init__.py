@@ -11,7 +11,7 @@ array(['spam'], dtype='<U4')
 
 Classify texts on a service (``unspoken serve``) that has the server half:
 
->>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+>>> with unspoken.ClassifyClient("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
 ...     labels, scores = client.classify(["claim your free prize"])
 
 `unspoken.aio` has the same clients for asyncio.
@@ -23,9 +23,9 @@ tokens without revealing them:
 ...     embeddings = client.embed(["a", "good", "film"])
 
 Train a linear head over the mean embedding of a text (`LinearHead`), serve it with the table
-(``--layer``), and classify texts without revealing them:
+(``--head``), and classify texts without revealing them:
 
->>> with unspoken.LayerClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
+>>> with unspoken.ClassifyClient("http://127.0.0.1:8080", model="glove") as client:  # doctest: +SKIP
 ...     labels, scores = client.classify(["a film nobody should miss"])
 
 Train a network on images of digits (`DigitsNetwork`), serve it (``unspoken serve --digits``), and
@@ -39,13 +39,13 @@ without revealing which:
 
 >>> db = unspoken.Database.build("codes", {"A00.1": "Cholera", "A01.0": "Typhoid fever"})  # doctest: +SKIP
 
->>> with unspoken.RetrievalClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+>>> with unspoken.PirClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     record = client.get("A00.1")
 
-Continue a text with a language model (``unspoken llama prepare``, ``unspoken serve --llama``) without
+Continue a text with a language model (``unspoken llama prepare``, ``unspoken serve --chat``) without
 revealing its private part or the continuation:
 
->>> with unspoken.LlamaClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
+>>> with unspoken.ChatClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
 ...     text = client.generate(" Anna has a fever.", public="Note to the doctor:").text
 
 Add up what many clients send encrypted (`SumsCollection`, ``unspoken serve --offer sums=FILE``), and
@@ -63,8 +63,11 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
-from unspoken import _boundary, exact
-from unspoken._client import Client
+from typing import Any
+
+from unspoken import _boundary, _old_names, exact
+from unspoken._chat_client import ChatClient, Generation, GenerationStream
+from unspoken._classify_client import ClassifyClient
 from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
 from unspoken._database import Database, DatabaseInfo
 from unspoken._database_edit import DatabaseEdit
@@ -73,15 +76,13 @@ from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
 from unspoken._head import LinearHead
-from unspoken._layer_client import LayerClient
-from unspoken._llama_client import Generation, GenerationStream, LlamaClient
 from unspoken._matrix import Matrix, matrix
 from unspoken._matrix_client import MatrixClient
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken._matrix_secret import MatrixSecret
+from unspoken._pir_client import PirClient
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._records import Records, read_records
-from unspoken._retrieval_client import RetrievalClient
 from unspoken._sums import Sums, SumsClient, SumsCollection
 from unspoken._table import CompressedTable, compress
 from unspoken._texts import TextWarning, load_texts
@@ -115,7 +116,8 @@ from unspoken.errors import (
 
 __all__ = [
     "ArgumentError",
-    "Client",
+    "ChatClient",
+    "ClassifyClient",
     "CompressedTable",
     "ConfigurationError",
     "ConnectionFailedError",
@@ -135,9 +137,7 @@ __all__ = [
     "Generation",
     "GenerationStream",
     "KeysExpiredError",
-    "LayerClient",
     "LinearHead",
-    "LlamaClient",
     "Matrix",
     "MatrixClient",
     "MatrixError",
@@ -153,11 +153,11 @@ __all__ = [
     "NoSuchIndexError",
     "NoSuchKeyError",
     "NotFittedError",
+    "PirClient",
     "Preset",
     "Progress",
     "Records",
     "RefusedError",
-    "RetrievalClient",
     "SecuredObject",
     "ServiceOptions",
     "StateError",
@@ -183,3 +183,8 @@ __all__ = [
 ]
 
 _boundary.guard()
+
+
+def __getattr__(name: str) -> Any:
+    """Return what a name of the last release was."""
+    return _old_names.find(name)

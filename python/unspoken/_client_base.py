@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypedDict, TypeVar
 
 from unspoken import _unspoken
 from unspoken._boundary import made
@@ -132,7 +132,7 @@ class ConnectionOptions(TypedDict, total=False):
     --------
     >>> import unspoken
     >>> options: unspoken.ConnectionOptions = {"token": "unspoken_...", "timeout": 5}
-    >>> client = unspoken.RetrievalClient("https://example.org", "pir/codes", **options)  # doctest: +SKIP
+    >>> client = unspoken.PirClient("https://example.org", "pir/codes", **options)  # doctest: +SKIP
     """
 
     token: str | None
@@ -165,7 +165,7 @@ class ServiceOptions(ConnectionOptions, total=False):
     --------
     >>> import unspoken
     >>> options: unspoken.ServiceOptions = {"token": "unspoken_...", "timeout": 5}
-    >>> client = unspoken.Client("https://example.org", model="model", **options)  # doctest: +SKIP
+    >>> client = unspoken.ClassifyClient("https://example.org", model="model", **options)  # doctest: +SKIP
     """
 
     application: str | None
@@ -182,7 +182,7 @@ class ServiceClient:
     """
 
     #: Kind of the applications that it asks.
-    _kind: ClassVar[str]
+    _kind: str
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class ServiceClient:
 
         Examples
         --------
-        >>> client = unspoken.Client("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
+        >>> client = unspoken.ClassifyClient("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
         >>> cost = client.cost(1)  # doctest: +SKIP
         >>> cost.key_bytes, cost.query_bytes, cost.answer_bytes  # doctest: +SKIP
         """
@@ -262,7 +262,7 @@ class ServiceClient:
 
         Examples
         --------
-        >>> client = unspoken.Client("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
+        >>> client = unspoken.ClassifyClient("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
         >>> client.connect().usage.key_bytes  # doctest: +SKIP
         """
         with self._lock:

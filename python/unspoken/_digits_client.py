@@ -27,7 +27,7 @@ class DigitsClient(PreparingClient):
     url : str
         ``https://host:port``, or ``http://`` for a service on this machine.
     **options
-        As for `Client`: see `ServiceOptions`.
+        As for `ClassifyClient`: see `ServiceOptions`.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class DigitsClient(PreparingClient):
             As for `recognise`.
         bits : int
             Gaussian noise with a standard deviation of ``2**bits`` times the bound of the error is
-            added to every score: see `Client.classify_to_share`.
+            added to every score: see `ClassifyClient.classify_to_share`.
         uncertain : bool
             Return digits that the noise may have decided. `False`, the default, raises `UncertainError` if the
             probability that the exact scores give the same digit may be below 0.95.

@@ -29,7 +29,7 @@ class EmbeddingClient(PreparingClient):
         A directory with the client half of a compressed table (``client.json`` and
         ``client.safetensors``), or a table of `compress`.
     **options
-        As for `Client`: see `ServiceOptions`.
+        As for `ClassifyClient`: see `ServiceOptions`.
 
     Raises
     ------

@@ -460,7 +460,7 @@ class Matrix(Encrypted):
         keys : MatrixKeys
             The result of ``secret.keys(expression)``.
         progress : bool or callable
-            As for `Client`.
+            As for `ClassifyClient`.
 
         Examples
         --------

@@ -25,7 +25,7 @@ class MatrixClient(PreparingClient):
     url : str
         ``https://host:port``, or ``http://`` for a service on this machine.
     **options
-        As for `Client`: see `ServiceOptions`.
+        As for `ClassifyClient`: see `ServiceOptions`.
 
     Raises
     ------

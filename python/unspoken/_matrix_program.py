@@ -243,7 +243,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return f"<MatrixProgram of shape {self.shape}, {self.levels} levels, {self.key_count} keys>"
 
     def client(self, url: str, **options: Any) -> MatrixClient:
-        """Return a client of a service that serves this program: ``unspoken serve --arrays FILE``.
+        """Return a client of a service that serves this program: ``unspoken serve --matrix FILE``.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         *inputs : MatrixInputs
             The client's inputs, in one part or several.
         progress : bool or callable
-            As for `Client`; counts ciphertexts of the batch.
+            As for `ClassifyClient`; counts ciphertexts of the batch.
 
         Raises
         ------

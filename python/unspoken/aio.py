@@ -13,7 +13,7 @@ Examples
 --------
 >>> import asyncio, unspoken.aio
 >>> async def main():
-...     async with unspoken.aio.Client("http://127.0.0.1:8080", model="model") as client:
+...     async with unspoken.aio.ClassifyClient("http://127.0.0.1:8080", model="model") as client:
 ...         return await asyncio.wait_for(client.classify(["win a free prize"]), timeout=60)
 >>> labels, scores = asyncio.run(main())  # doctest: +SKIP
 """
@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
 
 import unspoken
 from unspoken import _unspoken
+from unspoken._chat_client import Generation, ProgressOption
 from unspoken._client_base import ServiceClient
-from unspoken._llama_client import Generation, ProgressOption
-from unspoken._retrieval_client import Query
+from unspoken._pir_client import Query
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec, Unpack
@@ -43,14 +43,13 @@ if TYPE_CHECKING:
     Arguments = ParamSpec("Arguments")
 
 __all__ = [
-    "Client",
+    "ChatClient",
+    "ClassifyClient",
     "DigitsClient",
     "EmbeddingClient",
     "GenerationStream",
-    "LayerClient",
-    "LlamaClient",
     "MatrixClient",
-    "RetrievalClient",
+    "PirClient",
     "SumsClient",
 ]
 
@@ -85,7 +84,7 @@ class _AsyncClient(Generic[ClientT]):
         return done.result()
 
     async def cost(self, questions: int) -> Cost:
-        """Return what `questions` questions will take, as `unspoken.Client.cost` does. Sends no query and no keys."""
+        """Return what `questions` questions will take, as `ClassifyClient.cost` does. Sends no query and no keys."""
         return await self._run(lambda: self._client.cost(questions))
 
     async def connect(self: AsyncT) -> AsyncT:
@@ -134,25 +133,31 @@ def _awaited(
     return call
 
 
-class Client(_AsyncClient[unspoken.Client]):
-    """As `unspoken.Client`: a client of one classifier of a service.
+class ClassifyClient(_AsyncClient[unspoken.ClassifyClient]):
+    """As `unspoken.ClassifyClient`: a client of one classifier of a service.
 
     Examples
     --------
-    >>> async with unspoken.aio.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+    >>> async with unspoken.aio.ClassifyClient("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
     ...     labels, scores = await client.classify(["win a free prize", "see you at home"])
     """
 
-    def __init__(self, url: str, *, model: str | PathLike[str] | FastText, **options: Unpack[ServiceOptions]) -> None:
-        super().__init__(unspoken.Client(url, model=model, **options))
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | PathLike[str] | FastText | CompressedTable,
+        cut: bool = False,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
+        super().__init__(unspoken.ClassifyClient(url, model=model, cut=cut, **options))
 
-    classify = _awaited(unspoken.Client.classify)
-    classify_to_share = _awaited(unspoken.Client.classify_to_share)
+    classify = _awaited(unspoken.ClassifyClient.classify)
+    classify_to_share = _awaited(unspoken.ClassifyClient.classify_to_share)
 
-    @property
-    def labels(self) -> list[str]:
-        """Label names, in the order of the scores."""
-        return self._client.labels
+    async def labels(self) -> list[str]:
+        """Return the label names, in the order of the scores; with a linear head it connects on first use."""
+        return await self._run(lambda: self._client.labels)
 
 
 class DigitsClient(_AsyncClient[unspoken.DigitsClient]):
@@ -193,44 +198,12 @@ class EmbeddingClient(_AsyncClient[unspoken.EmbeddingClient]):
         return self._client.tokens
 
 
-class LayerClient(_AsyncClient[unspoken.LayerClient]):
-    """As `unspoken.LayerClient`: a client of a linear head over an embedding table of a service.
+class PirClient(_AsyncClient[unspoken.PirClient]):
+    """As `unspoken.PirClient`: a client of one database of a service.
 
     Examples
     --------
-    >>> async with unspoken.aio.LayerClient("http://127.0.0.1:8080", table="minilm") as client:  # doctest: +SKIP
-    ...     labels, scores = await client.classify(["a film nobody should miss"])
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        table: str | PathLike[str] | CompressedTable,
-        cut: bool = False,
-        **options: Unpack[ServiceOptions],
-    ) -> None:
-        super().__init__(unspoken.LayerClient(url, table=table, cut=cut, **options))
-
-    classify = _awaited(unspoken.LayerClient.classify)
-    classify_to_share = _awaited(unspoken.LayerClient.classify_to_share)
-
-    async def labels(self) -> list[str]:
-        """Return the names of the classes, in the order of the scores. Connects to the service on first use."""
-        return await self._run(lambda: self._client.labels)
-
-    @property
-    def tokens(self) -> list[str]:
-        """The tokens of the table, in the order of its rows."""
-        return self._client.tokens
-
-
-class RetrievalClient(_AsyncClient[unspoken.RetrievalClient]):
-    """As `unspoken.RetrievalClient`: a client of one database of a service.
-
-    Examples
-    --------
-    >>> async with unspoken.aio.RetrievalClient("http://127.0.0.1:8080", "pir/codes") as client:  # doctest: +SKIP
+    >>> async with unspoken.aio.PirClient("http://127.0.0.1:8080", "pir/codes") as client:  # doctest: +SKIP
     ...     record = await client.get("A00.1")
     """
 
@@ -240,18 +213,16 @@ class RetrievalClient(_AsyncClient[unspoken.RetrievalClient]):
         application: str | None = None,
         *,
         query: Query = "packed",
-        unseal: str | None = None,
+        oprf: str | None = None,
         public_key: str | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
-        client = unspoken.RetrievalClient(
-            url, application, query=query, unseal=unseal, public_key=public_key, **options
-        )
+        client = unspoken.PirClient(url, application, query=query, oprf=oprf, public_key=public_key, **options)
         super().__init__(client)
 
-    get = _awaited(unspoken.RetrievalClient.get)
-    get_many = _awaited(unspoken.RetrievalClient.get_many)
-    get_index = _awaited(unspoken.RetrievalClient.get_index)
+    get = _awaited(unspoken.PirClient.get)
+    get_many = _awaited(unspoken.PirClient.get_many)
+    get_index = _awaited(unspoken.PirClient.get_index)
 
     @property
     def version(self) -> int | None:
@@ -288,7 +259,7 @@ class MatrixClient(_AsyncClient[unspoken.MatrixClient]):
 
 
 class GenerationStream(AsyncIterator[str]):
-    """Pieces of a continued text as they come: as `unspoken.GenerationStream`. Made by `LlamaClient.stream`.
+    """Pieces of a continued text as they come: as `unspoken.GenerationStream`. Made by `ChatClient.stream`.
 
     Examples
     --------
@@ -296,7 +267,7 @@ class GenerationStream(AsyncIterator[str]):
     ...     print(piece, end="", flush=True)
     """
 
-    def __init__(self, client: LlamaClient, stream: unspoken.GenerationStream) -> None:
+    def __init__(self, client: ChatClient, stream: unspoken.GenerationStream) -> None:
         self._client = client
         self._stream = stream
 
@@ -313,12 +284,12 @@ class GenerationStream(AsyncIterator[str]):
         return piece
 
 
-class LlamaClient(_AsyncClient[unspoken.LlamaClient]):
-    """As `unspoken.LlamaClient`: a client of one language model of a service.
+class ChatClient(_AsyncClient[unspoken.ChatClient]):
+    """As `unspoken.ChatClient`: a client of one language model of a service.
 
     Examples
     --------
-    >>> async with unspoken.aio.LlamaClient("http://127.0.0.1:8080", model="client") as client:  # doctest: +SKIP
+    >>> async with unspoken.aio.ChatClient("http://127.0.0.1:8080", model="client") as client:  # doctest: +SKIP
     ...     async for piece in await client.stream("Once upon a time", max_tokens=64):
     ...         print(piece, end="", flush=True)
     """
@@ -331,14 +302,14 @@ class LlamaClient(_AsyncClient[unspoken.LlamaClient]):
         application: str | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
-        super().__init__(unspoken.LlamaClient(url, model=model, application=application, **options))
+        super().__init__(unspoken.ChatClient(url, model=model, application=application, **options))
 
-    generate = _awaited(unspoken.LlamaClient.generate)
+    generate = _awaited(unspoken.ChatClient.generate)
 
     async def stream(
         self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
     ) -> GenerationStream:
-        """Continue a text as `unspoken.LlamaClient.stream` does; return an asynchronous iterator over its pieces."""
+        """Continue a text as `unspoken.ChatClient.stream` does; return an asynchronous iterator over its pieces."""
         begin = functools.partial(self._client.stream, private, public=public, max_tokens=max_tokens, progress=progress)
         return GenerationStream(self, await self._run(begin))
 

@@ -6,10 +6,10 @@ Files are Parquet, in a directory or an object store that ``fsspec`` reaches. Ne
 Examples
 --------
 >>> import unspoken, unspoken.batches
->>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+>>> with unspoken.ClassifyClient("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
 ...     unspoken.batches.encrypt(client, messages, "questions")
 >>> unspoken.batches.answer("classify", "model", "questions", "answers", keys="data/keys")  # doctest: +SKIP
->>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+>>> with unspoken.ClassifyClient("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
 ...     labels, scores = unspoken.batches.decrypt(client, messages, "answers")
 """
 
@@ -49,7 +49,7 @@ def encrypt(client: PreparingClient, questions: Iterable[Any], path: str | PathL
 
     Parameters
     ----------
-    client : Client, DigitsClient, EmbeddingClient, LayerClient or MatrixClient
+    client : ClassifyClient, DigitsClient, EmbeddingClient or MatrixClient
         A client of the application that will answer.
     questions : iterable
         What the client asks: texts, images, tokens, or mappings with the arrays of a computation by name. They are read
@@ -112,7 +112,7 @@ def decrypt(client: PreparingClient, questions: Sequence[Any], path: str | PathL
     Returns
     -------
     array or tuple
-        What the client's own method returns for all questions: of `Client.classify`, `LayerClient.classify`,
+        What the client's own method returns for all questions: of `ClassifyClient.classify`,
         `DigitsClient.recognise` or `EmbeddingClient.embed`. For `MatrixClient` a list of results. The numbers carry the
         error of the encryption, which depends on the secret key: do not share them.
 

@@ -129,7 +129,7 @@ class Cluster:
         options = {kind: preset, "chunk": str(chunk), "chunks": "1", "sessions": "1"}
         offer = unspoken.ray.Offer("chat", out, "chat/stories", options, helpers=processes - 1)
         url = self.on_ray("llama", offer)
-        client = unspoken.LlamaClient(
+        client = unspoken.ChatClient(
             url, model=out / "client", state_dir=self.home / "state", progress=False, insecure_parameters=True
         )
         text = " ".join(told)
@@ -189,7 +189,7 @@ class Cluster:
     def add_many(self, op, url, ask):
         """Connect further clients with the same keys, which ask at the same time."""
         state = self.home / f"state {op}"
-        made = [unspoken.RetrievalClient(url, state_dir=state, progress=False).connect() for _ in range(CLIENTS)]
+        made = [unspoken.PirClient(url, state_dir=state, progress=False).connect() for _ in range(CLIENTS)]
 
         def ask_all(clients):
             list(self.threads.map(ask, clients))
@@ -220,7 +220,7 @@ class Cluster:
             paths = [out / f"shard-{number}" for number in range(1, count + 1)]
             threads = max(1, cores // count)
             url = self.on_ray(f"shards-{count}", unspoken.ray.Shards(paths, "pir/rows", cpus=threads))
-        self.add(f"shards {count}", unspoken.RetrievalClient, url, ask)
+        self.add(f"shards {count}", unspoken.PirClient, url, ask)
         self.add_many(f"shards {count}", url, ask)
 
     def run(self, *command):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,22 +12,25 @@ from unspoken.errors import ConfigurationError
 
 #: Kinds whose replicas have a state that others lack (a sum, sessions, what clients have used up): they cannot have a
 #: second one.
-_SINGLE = frozenset({"llama", "pir-encrypted", "sums", "unseal"})
+_SINGLE = frozenset({"chat", "pir-encrypted", "sums", "oprf"})
 
 #: Kinds whose replicas lock a directory.
 _LOCKED = frozenset({"pir-encrypted", "sums"})
 
 #: Kinds whose answers are computed on a device, if a replica has one.
-_ON_DEVICE = frozenset({"llama", "digits", "pir", "pir-shard", "pir-encrypted"})
+_ON_DEVICE = frozenset({"chat", "digits", "pir", "pir-shard", "pir-encrypted"})
 
 #: Kinds whose answers have parts that other processes compute.
-_IN_PARTS = frozenset({"llama"})
+_IN_PARTS = frozenset({"chat"})
+
+#: Kinds of the last release, which the next release does not know, and their names now.
+_OLD_KINDS = {"llama": "chat", "unseal": "oprf"}
 
 #: Queries that one computation of a shard answers.
 _OF_A_SHARD = 16
 
 #: Kinds whose answers take long, so that clients are told how far they are.
-_SLOW = frozenset({"llama"})
+_SLOW = frozenset({"chat"})
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Offer:
     Parameters
     ----------
     kind : str
-        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``pir``, ``unseal``, ``sums`` or ``llama``;
+        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``pir``, ``oprf``, ``sums`` or ``chat``;
         ``unspoken serve --help`` describes them.
     path : str or Path
         Directory or file, which every node must reach under this path.
@@ -54,10 +58,10 @@ class Offer:
     key_cache : int
         Bytes of evaluation keys that a replica keeps in memory, expanded; more are loaded again from the object store.
     helpers : int
-        Further processes that compute parts of each answer, for ``llama``. Each has the cores, the memory and the keys
+        Further processes that compute parts of each answer, for ``chat``. Each has the cores, the memory and the keys
         of a replica. Ray places them on several nodes.
     gpus : float
-        GPUs of a replica, for ``llama``, ``digits`` and databases: 1, or less if several replicas share one.
+        GPUs of a replica, for ``chat``, ``digits`` and databases: 1, or less if several replicas share one.
     """
 
     kind: str
@@ -73,6 +77,12 @@ class Offer:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the files."""
+        if self.kind in _OLD_KINDS:
+            kind = _OLD_KINDS[self.kind]
+            warnings.warn(f"the kind {self.kind} of offers is {kind} now", FutureWarning, stacklevel=3)
+            # Clients of the last release know the application by this name.
+            object.__setattr__(self, "name", self.name or f"{self.kind}/{Path(self.path).stem}")
+            object.__setattr__(self, "kind", kind)
         least, most = self.bounds
         if not 1 <= least <= most:
             raise ConfigurationError(
@@ -89,7 +99,7 @@ class Offer:
             raise ConfigurationError(f"helpers={self.helpers!r}: needed 0 or more")
         if self.helpers and self.kind not in _IN_PARTS:
             raise ConfigurationError(
-                f"helpers={self.helpers!r}: found kind {self.kind}, whose answers have no parts, needed llama"
+                f"helpers={self.helpers!r}: found kind {self.kind}, whose answers have no parts, needed chat"
             )
         if not 0 <= self.gpus <= 1:
             raise ConfigurationError(f"gpus={self.gpus!r}: needed 0 to 1: a replica computes on one")

@@ -38,7 +38,7 @@ pub enum PirError {
     /// The records are sealed, and the client cannot open them. Nothing was asked.
     #[error(
         "the records of the database are sealed: without their keys none is found; ask with the application that gives \
-         the keys: --oprf, unseal= in Python"
+         the keys: --oprf, oprf= in Python"
     )]
     Sealed,
     /// The records are sealed, but not with the key of the application that gives keys. Nothing was asked.

@@ -1,4 +1,4 @@
-//! Cells of Parquet files as fields, by the logical types of their columns. `docs/retrieval-database.md` has the table.
+//! Cells of Parquet files as fields, by the logical types of their columns. `docs/pir-database.md` has the table.
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ mod tests {
             read.iter().map(|argument| argument.to_str().unwrap()).collect::<Vec<_>>().join(" ")
         };
         for (old, now) in [
-            ("unspoken get K7 --unseal=unseal/x --usage", "unspoken pir get K7 --oprf=unseal/x --usage"),
+            ("unspoken get K7 --oprf=unseal/x --usage", "unspoken pir get K7 --oprf=unseal/x --usage"),
             ("unspoken pir seal-key --record-bytes 8 f", "unspoken pir oprf-key --record-bytes 8 f"),
             ("unspoken pir put d K V --seal f", "unspoken pir put d K V --oprf-key f"),
             ("unspoken serve --llama d --sealed x", "unspoken serve --chat d --sealed x"),

@@ -226,7 +226,7 @@ impl DatabaseWriter {
     fn open(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
         let writer = interruptible::run(py, Reporter::Silent, |_, _| Ok(Writer::open(directory)?))?;
         if writer.sealing().is_some() {
-            let message = "the records of the database are sealed; change them with `unspoken pir put --seal`";
+            let message = "the records of the database are sealed; change them with `unspoken pir put --oprf-key`";
             return Err(ConfigurationError::new_err(message));
         }
         Ok(DatabaseWriter(writer))

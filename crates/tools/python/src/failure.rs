@@ -289,7 +289,7 @@ impl From<Failure> for PyErr {
             }
             Failure::Source(error) => DatabaseError::new_err(source_message(&error)),
             Failure::Sealed(error) => UnreadableAnswerError::new_err(format!(
-                "open the records: {error}; if the application is not a sealed database, leave out unseal="
+                "open the records: {error}; if the application is not a sealed database, leave out oprf="
             )),
             Failure::Description(error) => of_retrieval(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),

@@ -69,13 +69,13 @@ class Generation:
 class GenerationStream(Iterator[str]):
     """Pieces of a continued text as they come: one or more tokens each, never empty.
 
-    Made by `LlamaClient.stream`. After an error, `next` asks for the same piece again. An
+    Made by `ChatClient.stream`. After an error, `next` asks for the same piece again. An
     `UnreadableAnswerError` is final: then the client asks nothing more.
 
     Attributes
     ----------
     generation : Generation
-        All text so far, and what it took; at the end of the stream the same as `LlamaClient.generate` returns.
+        All text so far, and what it took; at the end of the stream the same as `ChatClient.generate` returns.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class GenerationStream(Iterator[str]):
                 return piece
 
 
-class LlamaClient(ServiceClient):
+class ChatClient(ServiceClient):
     """A client of one language model of a service. The service sees neither private text nor continuation.
 
     Text begins with a public part, which the service reads, and ends with a private one, which the
@@ -115,7 +115,7 @@ class LlamaClient(ServiceClient):
     model : path
         A directory with the client half of the model: ``DIR/client`` of ``unspoken llama prepare --out DIR``.
     application : str, optional
-        The model at the service, for instance ``"llama/stories"``. Default: its only application.
+        The model at the service, for instance ``"chat/stories"``. Default: its only application.
     **options
         How to connect, where keys are stored: see `ConnectionOptions`. The keys have some gigabytes.
 
@@ -129,7 +129,7 @@ class LlamaClient(ServiceClient):
     Examples
     --------
     >>> import unspoken
-    >>> with unspoken.LlamaClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
+    >>> with unspoken.ChatClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
     ...     print(client.generate("Once upon a time, there was a dog.", max_tokens=16).text)
     """
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Service
 
 import unspoken
-from unspoken import LayerClient, LinearHead
+from unspoken import ClassifyClient, LinearHead
 
 
 @pytest.fixture(scope="session")
@@ -36,14 +36,14 @@ def layer_service(binary, table, head, tmp_path_factory):
     home = tmp_path_factory.mktemp("layer")
     table.save(home / "table")
     head.save(home / "head.safetensors")
-    options = {"--layer": str(home / "head.safetensors"), "--name": "embed/direction"}
-    running = Service(binary, home / "table", home / "data", "--embedding", options).start()
+    options = {"--head": str(home / "head.safetensors"), "--name": "classify/direction"}
+    running = Service(binary, home / "table", home / "data", "--model", options).start()
     yield running
     running.stop()
 
 
 def quiet(url, **options):
-    return LayerClient(url, progress=False, **options)
+    return ClassifyClient(url, progress=False, **options)
 
 
 def test_a_head_is_a_classifier(table, head, reviews, labelled):
@@ -114,11 +114,11 @@ def test_impossible_training_is_refused(table):
 
 def test_the_service_has_the_scores_of_the_head(layer_service, state, table, head, reviews):
     asked = [*reviews[:20], "", "zebra w3", "w1"]
-    with quiet(layer_service.url, table=table, state_dir=state) as client:
+    with quiet(layer_service.url, model=table, state_dir=state) as client:
         cost = client.cost(len(asked))
         labels, scores = client.classify(asked)
         assert client.labels == ["down", "up"]
-        assert client.application == "embed/direction"
+        assert client.application == "classify/direction"
         used = client.usage
     clear = head.scores(asked)
     assert (scores.shape, scores.dtype) == ((23, 2), np.float64)
@@ -130,7 +130,7 @@ def test_the_service_has_the_scores_of_the_head(layer_service, state, table, hea
 
 
 def test_the_client_files_are_enough(layer_service, state, table, tmp_path):
-    quiet(layer_service.url, table=table, state_dir=state).connect().close()
+    quiet(layer_service.url, model=table, state_dir=state).connect().close()
     for path in layer_service.model.glob("client.*"):
         shutil.copy(path, tmp_path)
     with quiet(layer_service.url, table=tmp_path, state_dir=state) as client:
@@ -142,7 +142,7 @@ def test_the_client_files_are_enough(layer_service, state, table, tmp_path):
 
 def test_long_texts_are_refused_or_cut(layer_service, state, table, head):
     long = " ".join(f"w{i}" for i in range(17))
-    with quiet(layer_service.url, table=table, state_dir=state) as client:
+    with quiet(layer_service.url, model=table, state_dir=state) as client:
         with pytest.raises(ValueError, match="found 17 tokens in text 2, needed at most 16"):
             client.classify(["w1", long])
         # The service was asked all the same: it must not learn that a text is too long for its bound.
@@ -151,7 +151,7 @@ def test_long_texts_are_refused_or_cut(layer_service, state, table, head):
         client.classify(["w1", "w2"])
         assert client.usage.query_bytes == 2 * refused
     with (
-        quiet(layer_service.url, table=table, state_dir=state, cut=True) as client,
+        quiet(layer_service.url, model=table, state_dir=state, cut=True) as client,
         pytest.warns(unspoken.TextWarning, match="1 of 1 texts"),
     ):
         _, scores = client.classify([long])
@@ -163,6 +163,6 @@ def test_long_texts_are_refused_or_cut(layer_service, state, table, head):
 def test_another_table_or_kind_is_refused(layer_service, state, matrix, table):
     other = unspoken.compress(matrix, table.tokens, columns=8, seed=9, progress=False)
     with pytest.raises(unspoken.MismatchError, match="another compressed table"):
-        quiet(layer_service.url, table=other, state_dir=state).connect()
-    with pytest.raises(unspoken.MismatchError, match=r"unspoken\.LayerClient"):
+        quiet(layer_service.url, model=other, state_dir=state).connect()
+    with pytest.raises(unspoken.MismatchError, match=r"unspoken\.ClassifyClient"):
         unspoken.EmbeddingClient(layer_service.url, table=table, state_dir=state, progress=False).connect()

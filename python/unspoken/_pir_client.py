@@ -17,7 +17,7 @@ Query = Literal["packed", "bits", "compact", "session"]
 QUERIES = ("packed", "bits", "compact", "session")
 
 
-class RetrievalClient(ServiceClient):
+class PirClient(ServiceClient):
     """A client of one database of a service. The service sees neither keys nor indices nor records.
 
     It needs no part of the database.
@@ -34,13 +34,13 @@ class RetrievalClient(ServiceClient):
         the largest keys. Session queries are compact ones of 4 bytes: their counter is stored in the
         state directory, which must never be restored from a copy. Larger keys serve the smaller
         kinds too. A database with dense tables answers packed queries only, of about 170 KB.
-    unseal : str, optional
+    oprf : str, optional
         Application of the same service that gives the keys of sealed records, for instance
-        ``"unseal/codes"``. Records are then opened with them. Each question counts there, whether
+        ``"oprf/codes"``. Records are then opened with them. Each question counts there, whether
         its record exists or not. Its bytes are in `usage`, but not in `cost`.
     public_key : str, optional
         Public key of the sealed database, in hexadecimal, as its owner tells it. Default: the key that the service
-        describes first. Only with `unseal`.
+        describes first. Only with `oprf`.
     **options
         How to connect, where keys are stored: see `ConnectionOptions`.
 
@@ -48,12 +48,12 @@ class RetrievalClient(ServiceClient):
     ------
     ConfigurationError
         If the address, the token, the certificates or the kind of queries cannot be used, or there is
-        a public key without `unseal`.
+        a public key without `oprf`.
 
     Examples
     --------
     >>> import unspoken
-    >>> with unspoken.RetrievalClient("http://127.0.0.1:8080", "pir/codes") as client:  # doctest: +SKIP
+    >>> with unspoken.PirClient("http://127.0.0.1:8080", "pir/codes") as client:  # doctest: +SKIP
     ...     record = client.get("A00.1")
     ...     print(record, client.usage.query_bytes)
     """
@@ -66,17 +66,17 @@ class RetrievalClient(ServiceClient):
         application: str | None = None,
         *,
         query: Query = "packed",
-        unseal: str | None = None,
+        oprf: str | None = None,
         public_key: str | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         if query not in QUERIES:
             raise ConfigurationError(f"make a client: found query={query!r}; needed one of {', '.join(QUERIES)}")
-        if public_key is not None and unseal is None:
-            raise ConfigurationError("make a client: found public_key without unseal; name the application")
+        if public_key is not None and oprf is None:
+            raise ConfigurationError("make a client: found public_key without oprf; name the application")
         super().__init__(url, application=application, **options)
         self._query = query
-        self._unseal = None if unseal is None else (unseal, public_key)
+        self._oprf = None if oprf is None else (oprf, public_key)
         self._version: int | None = None
 
     def get(self, key: Key) -> bytes | None:
@@ -99,7 +99,7 @@ class RetrievalClient(ServiceClient):
         KeysExpiredError
             If the service no longer has the keys; the next call makes new ones.
         MismatchError
-            If `unseal` is given and the record is not sealed, or is sealed with another key.
+            If `oprf` is given and the record is not sealed, or is sealed with another key.
         RefusedError
             If more keys of sealed records were asked for than the service allows; it says when to ask
             again.
@@ -189,4 +189,4 @@ class RetrievalClient(ServiceClient):
 
     def _part(self) -> tuple[str, tuple[str, str | None] | None]:
         """Return the kind of queries, and the application and the public key for sealed records."""
-        return self._query, self._unseal
+        return self._query, self._oprf

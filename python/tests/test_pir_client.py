@@ -6,11 +6,11 @@ import time
 import pytest
 
 import unspoken
-from unspoken import RetrievalClient
+from unspoken import PirClient
 
 
 def quiet(url, application="pir/codes", **options):
-    return RetrievalClient(url, application, progress=False, **options)
+    return PirClient(url, application, progress=False, **options)
 
 
 def title(i: int) -> bytes:
@@ -38,7 +38,7 @@ def test_records_are_fetched_by_key(retrieval_service, tmp_path):
 def test_many_records_in_several_requests(retrieval_service, state):
     seen = []
     options = {"state_dir": state, "progress": seen.append}
-    with RetrievalClient(retrieval_service.url, "pir/codes", **options) as client:
+    with PirClient(retrieval_service.url, "pir/codes", **options) as client:
         assert client.get_many([]) == []
         assert client.usage.query_bytes == 0
         wanted = [299, 0, 7, *range(100, 110)]
@@ -71,11 +71,11 @@ def test_records_are_fetched_by_index(retrieval_service, state):
 
 def test_sealed_records_are_opened(sealed_service, state):
     with (
-        pytest.raises(unspoken.ConfigurationError, match=r"records of the database are sealed.*unseal="),
+        pytest.raises(unspoken.ConfigurationError, match=r"records of the database are sealed.*oprf="),
         quiet(sealed_service.url, "pir/codes", state_dir=state) as client,
     ):
         client.get("C042")
-    with quiet(sealed_service.url, "pir/codes", unseal="unseal/codes", state_dir=state) as client:
+    with quiet(sealed_service.url, "pir/codes", oprf="oprf/codes", state_dir=state) as client:
         assert client.get_many(["C042", "C100", "C099"]) == [b"title 42", None, b"title 99"]
         used = client.usage
         assert used.messages == 3
@@ -85,13 +85,13 @@ def test_sealed_records_are_opened(sealed_service, state):
         assert client.get("C001") == b"title 1"
     with (
         pytest.raises(unspoken.MismatchError, match="public key"),
-        quiet(sealed_service.url, "pir/codes", unseal="unseal/codes", public_key="01" * 32, state_dir=state) as client,
+        quiet(sealed_service.url, "pir/codes", oprf="oprf/codes", public_key="01" * 32, state_dir=state) as client,
     ):
         client.get("C001")
 
 
 def test_public_keys_are_checked(retrieval_service, state):
-    for options in ({"public_key": "01" * 32}, {"unseal": "unseal/codes", "public_key": "01"}):
+    for options in ({"public_key": "01" * 32}, {"oprf": "oprf/codes", "public_key": "01"}):
         with (
             pytest.raises(unspoken.ConfigurationError, match="public"),
             quiet(retrieval_service.url, state_dir=state, **options) as client,
@@ -123,7 +123,7 @@ def test_arguments_are_checked(tmp_path):
     with pytest.raises(TypeError, match="burst"):
         quiet("http://127.0.0.1:9", burst=2)
     client = quiet("http://127.0.0.1:9", state_dir=tmp_path)
-    assert repr(client).startswith("<RetrievalClient of http://127.0.0.1:9, application pir/codes")
+    assert repr(client).startswith("<PirClient of http://127.0.0.1:9, application pir/codes")
     with pytest.raises(TypeError, match="needed several keys"):
         client.get_many("C042")
     with pytest.raises(TypeError, match="type int"):
