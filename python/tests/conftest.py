@@ -198,18 +198,8 @@ def sealed_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     home = tmp_path_factory.mktemp("sealed")
     (home / "codes.csv").write_text("code,title\n" + "".join(f"C{i:03},title {i}\n" for i in range(100)))
     key = home / "codes.key"
-    build = [
-        "build",
-        "--from",
-        home / "codes.csv",
-        "--value",
-        "title",
-        "--key",
-        "code",
-        "--oprf-key",
-        key,
-        home / "codes",
-    ]
+    source = ["--from", home / "codes.csv", "--value", "title", "--key", "code"]
+    build = ["build", *source, "--oprf-key", key, home / "codes"]
     for command in (["oprf-key", "--record-bytes", "40", key], build):
         subprocess.run([binary, "pir", *command], check=True, stdout=subprocess.DEVNULL)
     options = {"--offer": f"oprf={key},evaluations=6,window=1000000"}
