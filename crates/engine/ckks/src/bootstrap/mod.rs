@@ -36,6 +36,7 @@ use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use self::dft::Diagonals;
+
 pub use self::estimate::BootstrapEstimate;
 use self::eval_mod::EvalMod;
 use self::failure::{RANGE, log2_failure};
@@ -47,9 +48,8 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::group::at_once;
 use crate::inner_sum::InnerSum;
-use crate::linear::{LinearPlan, LinearTransform};
+use crate::linear::{LinearPlan, LinearTransform, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
-use crate::steps::Steps;
 
 /// Kind of values in the slots of the vectors to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,12 @@ use unspoken_rlwe::{RowPlaces, SmallRing, SmallRingKeys};
 use super::repeat::Work;
 use super::run::Refresh;
 use super::{Bootstrap, Bootstrapper};
-use crate::arithmetic::{Arithmetic, check_scales};
+use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::group::each;
+use crate::scale::check_scales;
 use crate::simulator::{Simulated, Simulator};
 
 const OPERATION: &str = "multiply coefficients by a matrix";

@@ -20,7 +20,7 @@ use num_complex::Complex64;
 use unspoken_ring::{Basis, RingKind};
 use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, SubringQueryParameters, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales};
+use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::encoding::{Encoder, log2_largest};
 use crate::error::CkksError;
@@ -28,6 +28,7 @@ use crate::linear::LinearPlan;
 use crate::memory::{self, Held, Meter, with_idle_buffers};
 use crate::noise::{NoiseSource, mix};
 use crate::parameters::Drop;
+use crate::scale::check_scales;
 
 /// Simulator that runs circuits in the clear.
 ///
