@@ -11,9 +11,10 @@ use std::borrow::Cow;
 use unspoken_ring::RingMatrix;
 use unspoken_rlwe::{RowPlaces, SmallRing, SmallRingKeys};
 
-use super::repeat::Work;
+use super::bootstrapper::Bootstrapper;
+use super::plan::Bootstrap;
 use super::run::Refresh;
-use super::{Bootstrap, Bootstrapper};
+use super::works::Work;
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;

@@ -5,9 +5,10 @@ use std::f64::consts::PI;
 use num_complex::Complex64;
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
+use super::bootstrapper::Bootstrapper;
 use super::eval_mod::EvalMod;
-use super::repeat::Work;
-use super::{Bootstrap, Bootstrapper, PartLayout};
+use super::plan::{Bootstrap, PartLayout};
+use super::works::Work;
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
