@@ -6,10 +6,15 @@ use std::sync::atomic::AtomicBool;
 use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, PirSecret, PlaneShape, Planes, Preset, TableKind, dense};
 use unspoken_ring::SecretRng;
 
+use crate::build::Builder;
+use crate::database::Database;
 use crate::disk::Disk;
 use crate::geometry::Geometry;
-use crate::store::{Monitor, Plan};
-use crate::{Builder, Database, Record, Snapshot, Writer};
+use crate::progress::Monitor;
+use crate::records::Record;
+use crate::snapshot::Snapshot;
+use crate::store::Plan;
+use crate::writer::Writer;
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 

@@ -1,6 +1,6 @@
 //! The two plans of a strided lookup.
 
-use unspoken_ckks::{Arithmetic, CkksParameters};
+use unspoken_ckks::CkksParameters;
 
 use crate::plan::{IndexEncoding, Plan, indicator_squarings};
 use crate::powers::LevelScale;
