@@ -6,18 +6,6 @@ use reqwest::Url;
 
 use super::{Error, TransportConfig};
 
-/// The address with a scheme: one without gets `http://` on this machine and `https://` otherwise.
-pub(super) fn with_scheme(url: String) -> String {
-    if url.is_empty() || url.contains("://") {
-        return url;
-    }
-    let http = format!("http://{url}");
-    match Url::parse(&http) {
-        Ok(parsed) if is_loopback(&parsed) => http,
-        _ => format!("https://{url}"),
-    }
-}
-
 /// Whether the host is this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or("");
@@ -56,6 +44,7 @@ pub(super) fn endpoint(service: &Url, path: &str) -> Result<Url, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::scheme::with_scheme;
 
     #[test]
     fn an_address_without_a_scheme_gets_one() {

@@ -4,10 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::room::weight;
-use super::{Entry, KeyId, Meta, State};
+use super::{Entry, KeyId, Meta};
 use crate::auth::ClientName;
 use crate::network::Network;
+use crate::store::entry::State;
+
+/// Least bytes that a bundle counts, for its directory and its files.
+pub(super) const MIN_BYTES: u64 = 16 << 10;
 
 /// Bytes of memory that a bundle takes at most, whether its keys are loaded or not: its entry, and its places in the
 /// maps.
@@ -164,6 +167,11 @@ impl Index {
             held.empty.remove(&entry.id);
         }
     }
+}
+
+/// The bytes that a bundle takes on the disk when `arrived` bytes have arrived.
+pub(super) fn weight(arrived: u64) -> u64 {
+    arrived.max(MIN_BYTES)
 }
 
 #[cfg(test)]
