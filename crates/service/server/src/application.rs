@@ -11,8 +11,7 @@ use unspoken_wire::v1::PublishedModel;
 use unspoken_wire::{Message, is_application_name};
 
 use crate::gather::{Gathering, OwnedRequest};
-use crate::untyped::Untyped;
-use crate::{AnyServerHalf, LoadedKeys};
+use crate::untyped::{AnyServerHalf, LoadedKeys, Untyped};
 
 /// One application: a server half and its name. A service calls it; a program that moves keys, queries and answers
 /// itself may do so too, and then limits how many calls there are.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::ConnectionTimeouts;
+use crate::timeouts::ConnectionTimeouts;
 
 /// Whether a connection has sent a request with a known token. Stored as an extension of each request.
 #[derive(Clone, Default)]

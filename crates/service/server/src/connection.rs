@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authorization::ConnectionAuthorization;
 use crate::concurrency::ConcurrencyLimit;
-use crate::config::Timeouts;
 use crate::network::Network;
+use crate::timeouts::ConnectionTimeouts;
 use crate::tls::Certificates;
 
 /// Pause after an error of the listener; the usual cause is too many open files, which passes.
@@ -60,24 +60,6 @@ pub(crate) struct ConnectionContext {
     pub(crate) requests: IntCounterVec,
     pub(crate) open: IntGauge,
     pub(crate) refused: IntCounter,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct ConnectionTimeouts {
-    pub(crate) head: Duration,
-    pub(crate) stall: Duration,
-    /// Time limit until the first authorized request; `None` if no authorization is needed.
-    pub(crate) authorization: Option<Duration>,
-    /// Time limit for loading the page, which needs no authorization.
-    pub(crate) page: Duration,
-}
-
-impl ConnectionTimeouts {
-    /// The time limits of a listener for clients.
-    pub(crate) fn of_clients(timeouts: &Timeouts) -> Self {
-        let Timeouts { head, stall, authorization, page, .. } = *timeouts;
-        Self { head, stall, authorization: Some(authorization), page }
-    }
 }
 
 /// Accepts connections until it is dropped.

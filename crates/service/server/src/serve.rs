@@ -23,7 +23,7 @@ use crate::binding::listen;
 use crate::capacity::Capacity;
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::ServerConfig;
-use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
+use crate::connection::{ConnectionContext, accept};
 use crate::disk::{Disk, LocalDisk};
 use crate::engine::Engine;
 use crate::memory::KeyCache;
@@ -35,6 +35,7 @@ use crate::routes::{metrics_router, router};
 use crate::service::Service;
 use crate::starting::Starting;
 use crate::store::{Store, StorePolicy};
+use crate::timeouts::ConnectionTimeouts;
 use crate::tls::Certificates;
 use crate::{ServeError, descriptors};
 

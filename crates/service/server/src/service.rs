@@ -12,12 +12,12 @@ use crate::application::{Application, Applications};
 use crate::auth::{Authenticator, ClientName, RequestClient};
 use crate::body::BodyDeadlines;
 use crate::concurrency::ConcurrencyLimit;
-use crate::config::Timeouts;
 use crate::engine::Engine;
 use crate::origin::AllowedOrigin;
 use crate::page::Page;
 use crate::refusal::Refusal;
 use crate::store::Meta;
+use crate::timeouts::Timeouts;
 use crate::tls::Certificates;
 
 pub(crate) struct Service {

@@ -1,17 +1,9 @@
 //! Addresses of services.
 
-use std::net::IpAddr;
-
 use reqwest::Url;
 
 use super::{Error, TransportConfig};
-
-/// Whether the host is this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or("");
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
+use crate::transport::scheme::is_loopback;
 
 /// The address of a service, which may be a path behind a proxy.
 ///

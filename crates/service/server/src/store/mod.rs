@@ -20,6 +20,7 @@
 //! failed.
 
 mod entry;
+mod holder;
 mod index;
 mod meta;
 mod need;
@@ -33,7 +34,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 pub(crate) use entry::{Entry, KeyId, StoreError, StorePolicy, WriteGuard};
-pub(crate) use index::{ENTRY_BYTES, Holder};
+pub(crate) use holder::Holder;
+pub(crate) use index::ENTRY_BYTES;
 pub(crate) use meta::Meta;
 use unspoken_protocol::KeySetId;
 use unspoken_wire::CheckedDeclaration;

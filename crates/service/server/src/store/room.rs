@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::index::{Held, Holder, Index};
+use super::holder::Holder;
+use super::index::{Held, Index};
 use super::{Entry, Meta, Store, StoreError, StorePolicy};
 use crate::store::entry::State;
 use crate::store::index::weight;
