@@ -4,10 +4,11 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::client::{Answer, Question, SessionId};
+use crate::client::{Answer, Question};
 use crate::description::Description;
 use crate::drafts::Drafts;
 use crate::error::ChatError;
+use crate::session_id::SessionId;
 
 /// Times that a generation begins its session again, at most.
 const MAX_RESTARTS: usize = 3;

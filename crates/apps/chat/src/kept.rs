@@ -23,8 +23,8 @@ use unspoken_encrypted_llama::{Program, Session};
 use unspoken_protocol::{CHECKSUM_BYTES, ClientId};
 use unspoken_rlwe as rlwe;
 
-use crate::client::SessionId;
 use crate::description::Description;
+use crate::session_id::SessionId;
 
 /// Where a service keeps sessions, so that they outlive it. Entries have names of lower-case letters, digits, `-` and
 /// `.`, 72 characters. A service trusts a store to give entries back as they were, or damaged, which the service

@@ -11,9 +11,10 @@ mod keys;
 mod message;
 mod part;
 mod server;
+mod session_id;
 mod sessions;
 
-pub use client::{Answer, ChatClient, EncodedQuestion, Logits, Question, SessionId};
+pub use client::{Answer, EncodedQuestion, ChatClient, Logits, Question};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;
@@ -21,6 +22,7 @@ pub use generation::{End, PrivateGeneration, Statistics};
 pub use kept::SessionStore;
 pub use keys::ChatKeys;
 pub use server::{ChatServer, PassInput, ServedModel, ServerOptions, small_degree};
+pub use session_id::SessionId;
 
 mod proto {
     #![allow(missing_docs)]

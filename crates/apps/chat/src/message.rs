@@ -2,9 +2,9 @@
 
 use prost::Message;
 
-use crate::client::SessionId;
 use crate::error::ChatError;
 use crate::proto;
+use crate::session_id::SessionId;
 
 /// Maximum bytes of the first vector, apart from public tokens.
 pub(crate) const CONTROL_BYTES: usize = 64;

@@ -1,38 +1,37 @@
 //! The server's half: runs encrypted chunks after public tokens.
 
+mod half;
+mod keeper;
 mod keeping;
+mod options;
 mod public;
+mod state;
 
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use unspoken_ckks::{
-    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, vector_bytes,
-};
+use unspoken_ckks::{Arithmetic, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_encrypted_llama::{
-    EmbeddingLookup, EncryptedMachine, PassArithmetic, PassPlace, Program, Requirements, Session, Task, TokenEncoding,
-    WEIGHT_BITS,
+    EmbeddingLookup, EncryptedMachine, PassArithmetic, Program, Requirements, TokenEncoding,
 };
-use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
-use unspoken_llama_model::{KvCache, Model, TamedModel};
-use unspoken_protocol::{
-    Call, CkksDescription, CkksHeader, ClientId, KeyLimits, KeyLoader, KeySetId, ProtocolError, Request, SeedGuard,
-    ServerHalf, check_device, write_output,
-};
+use unspoken_llama::{Place, Quantity};
+use unspoken_llama_model::{KvCache, Model};
+use unspoken_protocol::{Call, CkksHeader, ClientId, KeyLoader, ProtocolError, SeedGuard, write_output};
 use unspoken_rlwe::{CompactQuery, KeyStorage};
-use unspoken_store::ModelId;
 
-use self::keeping::{Held, Keeper};
+use self::keeper::{Held, Keeper};
+
+pub use self::options::{PassInput, ServedModel, ServerOptions, small_degree};
 use self::public::PublicCaches;
-use crate::client::SessionId;
+use self::state::State;
 use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::keys::{self, ChatKeys};
-use crate::message::{self, Reply};
-use crate::part::{self, PartOf, RemoteHelpers};
+use crate::message::Reply;
+use crate::part::{PartOf, RemoteHelpers};
 use crate::proto;
+use crate::session_id::SessionId;
 use crate::sessions::{Limits, Sessions};
 
 /// Bits of the modulus of an answer above the scale of its values.
@@ -43,106 +42,6 @@ const PUBLIC_AT_ONCE: usize = 64;
 
 /// Time after its last use during which a session is active: longer than any pause of a client between two queries.
 const ACTIVE: Duration = Duration::from_secs(60);
-
-/// A tamed model, and the polynomials of its circuit.
-pub struct ServedModel {
-    /// The model's id.
-    pub id: ModelId,
-    /// The tamed model.
-    pub model: Arc<Model>,
-    /// Tokens in front of every text.
-    pub prefix: Vec<u32>,
-    /// The circuit.
-    pub circuit: Circuit,
-    /// The polynomials.
-    pub design: Design,
-    /// Maximum number of tokens of a session, for which the polynomials are made.
-    pub context: usize,
-    /// Fewest public tokens of a session, without the prefix, for which they are made.
-    pub least_public: usize,
-}
-
-impl ServedModel {
-    /// The model of a preparation.
-    ///
-    /// # Errors
-    /// If the two are not of the same model, or the preparation allows no polynomials.
-    pub fn new(preparation: &Preparation, tamed: TamedModel) -> Result<Self, ChatError> {
-        if preparation.config != tamed.model().config || preparation.prefix != tamed.prefix() {
-            let needed = "the files that one run of `unspoken llama prepare` wrote";
-            return Err(ChatError::mismatch("tamed model", "that of another preparation", needed));
-        }
-        let context = preparation.options.tokens.unwrap_or(preparation.config.context).min(preparation.config.context);
-        Ok(ServedModel {
-            id: tamed.id(),
-            prefix: tamed.prefix().to_vec(),
-            circuit: preparation.circuit(),
-            design: preparation.design()?,
-            context,
-            // Preparations of earlier versions do not say it.
-            least_public: preparation.least_public.unwrap_or(0),
-            model: Arc::new(tamed.into_model()),
-        })
-    }
-
-    /// The passes of a service with chunks of `chunk` tokens, with their bootstraps placed.
-    ///
-    /// # Errors
-    /// If the preset has no bootstraps or too few levels for the polynomials, or chunks do not fit it.
-    pub fn program(&self, parameters: &CkksParameters, chunk: usize) -> Result<Program, ChatError> {
-        let plan = Bootstrap::for_products(parameters, WEIGHT_BITS).map_err(ProtocolError::from)?;
-        let (model, sizes) = (Arc::clone(&self.model), (chunk, small_degree(parameters)));
-        let mut program = Program::new(&self.circuit, model, &self.design, plan, sizes)?;
-        program.place(&Encoder::new(parameters), self.prefix.len(), &CostModel::nominal(parameters))?;
-        Ok(program)
-    }
-}
-
-/// What clients encrypt for a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PassInput {
-    /// The embeddings of their tokens: some megabytes.
-    Embeddings,
-    /// The tokens, as a compact query of 16 bytes and 4 for each token. The service looks their embeddings up, which
-    /// takes two bootstraps more. For vocabularies of at most 1,024 tokens.
-    Tokens,
-}
-
-/// Limits and sizes of a service.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerOptions {
-    /// Tokens of a chunk: a power of two, at least 8.
-    pub chunk: usize,
-    /// Chunks of a session. Attention to places that are empty costs time too.
-    pub chunks: usize,
-    /// Sessions of all clients.
-    pub sessions: usize,
-    /// Sessions of one client.
-    pub sessions_per_client: usize,
-    /// Bytes of memory for all sessions; there are fewer of them if they need more.
-    pub session_bytes: u64,
-    /// Time after its last use at which a session expires.
-    pub age: Duration,
-    /// What clients encrypt.
-    pub input: PassInput,
-    /// Storage of the clients' keys.
-    pub storage: KeyStorage,
-}
-
-impl Default for ServerOptions {
-    fn default() -> Self {
-        ServerOptions {
-            chunk: 16,
-            chunks: 8,
-            sessions: 4,
-            sessions_per_client: 2,
-            session_bytes: 4 << 30,
-            age: Duration::from_secs(3600),
-            input: PassInput::Embeddings,
-            storage: KeyStorage::Expanded,
-        }
-    }
-}
 
 /// A model that never sees private tokens.
 pub struct ChatServer {
@@ -176,39 +75,6 @@ struct FirstLayer {
 enum Received<'a> {
     Embeddings(Vec<Ciphertext>),
     Tokens(&'a FirstLayer, CompactQuery),
-}
-
-/// The state of a session.
-struct State {
-    /// Keys and values of prefix and public tokens.
-    public: Arc<KvCache>,
-    /// The public tokens.
-    tokens: Vec<u32>,
-    /// Keys and values of private tokens.
-    private: Session<Ciphertext>,
-    /// Whether a chunk has run.
-    begun: bool,
-    /// Chunks that the session has room for.
-    chunks: usize,
-}
-
-impl State {
-    /// Whether a pass of this chunk begins a new chunk; otherwise it replaces the last chunk.
-    fn begins(&self, chunk: u32) -> Result<bool, ChatError> {
-        let (chunk, last) = (chunk as usize, self.private.chunk());
-        let found = format!("chunk {chunk}");
-        if chunk >= self.chunks {
-            let needed = format!("one below {}, the chunks of this session; begin another", self.chunks);
-            return Err(ChatError::session(found, needed));
-        }
-        match self.begun {
-            false if chunk == 0 => Ok(true),
-            false => Err(ChatError::session(found, "chunk 0, the first one")),
-            true if chunk == last => Ok(false),
-            true if chunk == last + 1 => Ok(true),
-            true => Err(ChatError::session(found, format!("chunk {last} again, or {}, the next one", last + 1))),
-        }
-    }
 }
 
 impl ChatServer {
@@ -492,11 +358,6 @@ fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
     (0..top).find(fits).unwrap_or(top)
 }
 
-/// Degree of the ring for products on coefficients: a sixteenth of the large one is secure for its few primes.
-pub fn small_degree(parameters: &CkksParameters) -> usize {
-    (parameters.ring().degree() / 16).max(512)
-}
-
 /// What passes need after few and after many public tokens: the number of vectors of scores depends on the number of
 /// public tokens.
 fn requirements(
@@ -515,134 +376,4 @@ fn requirements(
         all.session_bytes = all.session_bytes.max(few.session_bytes);
     }
     Ok(all)
-}
-
-impl KeyLoader for ChatServer {
-    type Keys = ChatKeys;
-    type KeyError = ProtocolError;
-
-    fn key_set(&self) -> KeySetId {
-        use unspoken_protocol::ApplicationDescription;
-        self.description.key_set()
-    }
-
-    fn key_limits(&self) -> KeyLimits {
-        KeyLimits {
-            format: keys::KEY_FORMAT,
-            front_bytes: keys::FRONT_BYTES,
-            max_bytes: keys::bundle_bytes(&self.description, self.description.header().key_plan()),
-            memory_bytes: keys::memory_bytes(&self.description, &self.requirements.keys, self.storage),
-        }
-    }
-
-    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
-        keys::loaded_bytes(&self.description, front, self.storage)
-    }
-
-    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<ChatKeys, ProtocolError> {
-        keys::read(&self.description, self.storage, &mut bundle)
-    }
-
-    fn check_keys(&self, keys: &ChatKeys) -> Result<(), ProtocolError> {
-        keys::check(&self.description, &keys.evaluation)
-    }
-}
-
-impl ServerHalf for ChatServer {
-    type Error = ChatError;
-
-    fn describe(&self) -> Vec<u8> {
-        self.description.to_bytes()
-    }
-
-    /// Not if the device has failed.
-    fn check_ready(&self) -> Result<(), ChatError> {
-        Ok(check_device(self.description.parameters())?)
-    }
-
-    fn limits(&self) -> unspoken_protocol::Limits {
-        let (parameters, level) = (self.description.parameters(), self.description.input_level());
-        let vectors = self.program.layout().activation_vectors(self.model.config.width) * self.program.layout().parts;
-        let inputs = vectors as u64 * vector_bytes(parameters, level);
-        unspoken_protocol::Limits {
-            query_bytes: self.description.query_bytes(),
-            answer_bytes: self.description.answer_bytes(),
-            // With a copy of the session, on which a pass works.
-            working_bytes: self.requirements.working_bytes + self.session_bytes + inputs,
-            most_together: 1,
-            waits_for_others: false,
-        }
-    }
-
-    /// With the memory for all sessions, whether they have begun or not.
-    fn prepared_bytes(&self) -> u64 {
-        let weights = self.model.config.parameters(self.model.weights.head.is_none()) * size_of::<f32>();
-        let sessions = self.limits.sessions as u64 * self.session_bytes;
-        weights as u64
-            + self.program.prepared_bytes()
-            + self.first.as_ref().map_or(0, |first| first.lookup.prepared_bytes())
-            + self.bootstrapper.prepared_bytes()
-            + self.seeds.capacity_bytes()
-            + sessions
-    }
-
-    fn release_idle_memory(&self) {
-        self.description.parameters().ring().release_idle();
-    }
-
-    fn answer(&self, request: &Request<'_, ChatKeys>, call: &Call<'_>) -> Result<Vec<u8>, ChatError> {
-        let header = self.description.header();
-        let most = 1 + self.description.input_vectors();
-        let vectors = header.unpack("query", request.query, self.description.query_bytes(), most)?;
-        let Some((control, vectors)) = vectors.split_first() else {
-            return Err(ChatError::mismatch("query", "no vectors", "one that says what to do"));
-        };
-        let asked = message::Request::from_bytes(control, self.description.most_public_tokens())?;
-        if !matches!(asked, message::Request::Pass { .. }) && !vectors.is_empty() {
-            let found = format!("{} ciphertexts", vectors.len());
-            return Err(ChatError::mismatch("query", found, "none but for a pass"));
-        }
-        let (reply, logits) = match asked {
-            message::Request::Begin { session, tokens } => {
-                (self.begin(request.client, (session, &tokens), call.cancel)?, Vec::new())
-            }
-            message::Request::Pass { session, chunk } => {
-                match self.pass((request.client, request.keys), (session, chunk), vectors, call)? {
-                    Some(logits) => (Reply::Passed { chunk }, logits),
-                    None => (Reply::Unknown, Vec::new()),
-                }
-            }
-            message::Request::End { session } => {
-                self.sessions.end(request.client, session)?;
-                (Reply::Ended, Vec::new())
-            }
-        };
-        Ok(header.pack([vec![reply.to_bytes()], logits].concat()))
-    }
-
-    fn compute_part(&self, keys: &ChatKeys, part: &[u8], call: &Call<'_>) -> Option<Result<Vec<u8>, ChatError>> {
-        Some(self.part(keys, part, call.cancel))
-    }
-}
-
-impl ChatServer {
-    /// Computes a part of a pass that another process of this service runs.
-    fn part(&self, keys: &ChatKeys, bytes: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ChatError> {
-        let parameters = self.description.parameters();
-        keys::check(&self.description, &keys.evaluation)?;
-        let received = part::from_bytes(parameters, self.program.circuit().rounds(), bytes)?;
-        let made = match received.part.task {
-            Task::Function { .. } | Task::Heads { .. } => {
-                Some(self.public.get(&received.tokens, || self.public_cache(&received.tokens, cancel))?)
-            }
-            // Bootstraps and products do not depend on the place of the pass.
-            Task::Refresh | Task::Coefficients | Task::Product { .. } => None,
-        };
-        let public = made.as_deref().unwrap_or(&self.prefix);
-        let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
-        let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
-        let (chunk, chunks) = (received.chunk, received.chunks);
-        let place = PassPlace { program: &self.program, public: public.into(), chunk, chunks };
-        part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?)
-    }
 }

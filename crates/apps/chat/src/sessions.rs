@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use unspoken_protocol::ClientId;
 
-use crate::client::SessionId;
 use crate::error::ChatError;
+use crate::session_id::SessionId;
 
 /// Limits of sessions.
 #[derive(Clone, Copy, Debug)]

@@ -5,12 +5,11 @@ use std::borrow::Borrow;
 use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Slots};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{
-    CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise, read_every,
-};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, read_every};
 
 use crate::description::Description;
 use crate::error::MatrixError;
+use crate::noise::add_noise;
 use crate::signature::ENCRYPT;
 
 /// Arrays by name, one for each input, of shape (batch, rows, columns). The batch is 1 for inputs without that axis.
@@ -59,14 +58,6 @@ impl MatrixClient {
         }
         add_noise(result, &self.sharing_noise(bits)?)
     }
-}
-
-/// Adds noise to the values.
-pub(crate) fn add_noise(values: &Array3<f64>, noise: &SharingNoise) -> Result<Array3<f64>, MatrixError> {
-    let mut shared: Vec<f64> = values.iter().copied().collect();
-    noise.add(&mut shared)?;
-    Array3::from_shape_vec(values.dim(), shared)
-        .map_err(|error| MatrixError::mismatch("share a result", error.to_string(), "its own shape; this is a bug"))
 }
 
 impl ClientHalf for MatrixClient {

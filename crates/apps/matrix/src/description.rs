@@ -7,7 +7,8 @@ use unspoken_protocol::{
 };
 
 use crate::error::MatrixError;
-use crate::program::{Precision, Program};
+use crate::precision::Precision;
+use crate::program::Program;
 use crate::proto;
 use crate::shape::{ArrayShape, Axes};
 use crate::signature::{Input, Signature, SignatureParts};

@@ -7,7 +7,7 @@ use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage};
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::MatrixError;
 use crate::preset::BuiltPreset;
-use crate::secret::SecretId;
+use crate::secret_id::SecretId;
 
 /// The evaluation keys of one client, as serialised, and expanded once they are used or were read. They are public:
 /// nothing can be decrypted with them.

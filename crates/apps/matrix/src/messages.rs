@@ -5,9 +5,9 @@ use unspoken_encrypted_matrix::{EncryptedMatrix, Layout};
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::MatrixError;
+use crate::precision::Precision;
 use crate::preset::BuiltPreset;
-use crate::program::Precision;
-use crate::secret::SecretId;
+use crate::secret_id::SecretId;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES};
 
 /// One encrypted input: the vectors that contain its batch, in order.

@@ -14,6 +14,7 @@ use crate::graph_bytes::{read_graph, write_graph};
 use crate::keys::Keys;
 use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult, read_layout, write_layout};
 use crate::planner::{Choice, Options, choose};
+use crate::precision::Precision;
 use crate::shape::{ArrayShape, Axes, check_graph, is_flat};
 use crate::signature::{Input, Signature};
 
@@ -38,37 +39,6 @@ pub struct Program {
     most_keys: Option<usize>,
     /// Computed when it is first needed.
     precision: OnceLock<Precision>,
-}
-
-/// Precision of results, for inputs whose entries have absolute values up to [`Signature::largest`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Precision {
-    /// Bound of the error of a result's entries, by a simulation on the largest inputs: four times its worst error, and
-    /// at least sixteen times its root mean square; plus the error of decoding. The mean is over the entries, or over
-    /// all slots with no larger values, whichever is larger. A rescaling multiplies a rounding error by the value of
-    /// the secret in each slot. Few slots have large values, so few entries may miss them.
-    pub error: f64,
-    /// Bound of the absolute value of the exact result's entries.
-    pub largest: f64,
-}
-
-impl Precision {
-    /// Refuses results whose error may be as large as their entries.
-    pub(crate) fn check(&self, operation: &'static str) -> Result<(), MatrixError> {
-        // A result of zeros is exact.
-        if self.error < self.largest || self.largest == 0.0 {
-            return Ok(());
-        }
-        let found = format!("a result with entries up to {:.1e} and errors up to {:.1e}", self.largest, self.error);
-        let needed = "smaller errors: scale the inputs up, and the result down after decryption; declare the largest \
-                      entry of the inputs (largest=); or use a preset with a larger scale";
-        Err(MatrixError::Magnitude { operation, found, needed: needed.into() })
-    }
-
-    /// No entry of a decrypted result is larger than this.
-    pub(crate) fn limit(&self) -> f64 {
-        self.largest * (1.0 + 1e-9) + self.error
-    }
 }
 
 /// Errors of slots.

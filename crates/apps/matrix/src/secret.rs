@@ -14,12 +14,12 @@ use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::bytes::Reader;
-use crate::client::add_noise;
 use crate::error::MatrixError;
 use crate::keys::Keys;
 use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult};
+use crate::noise::add_noise;
 use crate::preset::BuiltPreset;
+use crate::secret_id::SecretId;
 use crate::signature::{ENCRYPT, Signature, decode_groups};
 
 const SECRET_BYTES: usize = 32;
@@ -31,18 +31,6 @@ const DECRYPT: &str = "decrypt a result";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
 const CHECKSUM_LABEL: &str = "unspoken 2026 checksum of a matrix secret";
 const ID_LABEL: &str = "unspoken 2026 public name of a matrix secret";
-
-/// Public identifier of a secret. Data made with one secret is refused by another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SecretId(pub(crate) [u8; 16]);
-
-impl SecretId {
-    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, MatrixError> {
-        let mut secret_id = [0; 16];
-        secret_id.copy_from_slice(input.take(16)?);
-        Ok(SecretId(secret_id))
-    }
-}
 
 /// A secret from which the secret key of every parameter set is derived. Never printed; wiped when dropped.
 pub struct Secret {

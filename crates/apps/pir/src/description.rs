@@ -10,7 +10,7 @@ use unspoken_protocol::{
 };
 
 use crate::error::PirError;
-use crate::message::ANSWER_OVERHEAD_BYTES;
+use crate::frame::ANSWER_OVERHEAD_BYTES;
 use crate::proto::{self, description};
 
 /// Version of the protocol.

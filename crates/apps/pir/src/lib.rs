@@ -3,6 +3,7 @@
 mod client;
 mod description;
 mod error;
+mod frame;
 mod keys;
 mod message;
 mod sealed;
@@ -15,7 +16,7 @@ mod upload;
 pub use client::{Answer, EncodedQuestion, PirClient, PirOptions, Question};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::PirError;
-pub use message::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
+pub use frame::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 pub use sealed::SealedQuestions;
 pub use server::PirServer;
 pub use shard::{

@@ -5,8 +5,10 @@ use unspoken_pir_scheme::dense::{DenseQuery, DenseResponse};
 use unspoken_pir_scheme::{Mode, PlaneShape, Query, Response};
 use unspoken_protocol::{Group, ProtocolError};
 
+use crate::REQUEST_OVERHEAD_BYTES;
 use crate::description::Description;
 use crate::error::PirError;
+use crate::frame::CHECKSUM_BYTES;
 
 /// The queries of a request, by the kind of the tables.
 #[derive(Debug)]
@@ -43,18 +45,6 @@ pub(crate) const DENSE_PASS: usize = 16;
 /// Maximum number of requests to dense tables that wait for a pass: the requests of one pass, and the same number that
 /// arrives meanwhile.
 pub(crate) const DENSE_WAITING: usize = 2 * DENSE_PASS;
-
-/// Bytes before the responses of an answer: the version, and the id of the layout.
-pub(crate) const HEADER_BYTES: usize = 16;
-
-/// Bytes of the checksum of a request or an answer.
-pub(crate) const CHECKSUM_BYTES: usize = 8;
-
-/// Bytes of a request beside its queries.
-pub const REQUEST_OVERHEAD_BYTES: usize = CHECKSUM_BYTES;
-
-/// Bytes of an answer beside its responses.
-pub const ANSWER_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
 
 /// Bytes of the first number of session queries, and of the body of each.
 const WORD: usize = size_of::<u32>();

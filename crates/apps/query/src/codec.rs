@@ -7,11 +7,12 @@ use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
 
-use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
+use unspoken_ckks::{Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, index_or, padded_columns, query_scale};
 use unspoken_ring::RingKind;
 
+use crate::QueryShape;
 use crate::compact::Compact;
 use crate::direct::Direct;
 use crate::error::QueryError;
@@ -79,26 +80,6 @@ impl FromStr for QueryForm {
     fn from_str(name: &str) -> Result<Self, QueryError> {
         let unknown = || refuse("a form of query", name.into(), "direct, one-hot or compact".into());
         QueryForm::ALL.into_iter().find(|form| form.to_string() == name).ok_or_else(unknown)
-    }
-}
-
-/// The shape of a query.
-#[derive(Clone, Debug)]
-pub struct QueryShape {
-    /// The CKKS parameters.
-    pub parameters: CkksParameters,
-    /// Number of subtables `l`.
-    pub subtables: usize,
-    /// Number of columns `p`, padded as a [`Table`](unspoken_lookup::Table) pads them.
-    pub columns: usize,
-    /// Level of the query's vectors; their scale is [`query_scale`].
-    pub level: usize,
-}
-
-impl QueryShape {
-    fn of(lookup: &Lookup) -> Self {
-        let (subtables, _, columns) = lookup.shape();
-        QueryShape { parameters: lookup.parameters().clone(), subtables, columns, level: lookup.input_level() }
     }
 }
 

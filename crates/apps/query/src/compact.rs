@@ -11,8 +11,8 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, CompactQueryParameters, CompactQuerySecret};
 use zeroize::Zeroizing;
 
-use crate::codec::QueryShape;
 use crate::error::QueryError;
+use crate::shape::QueryShape;
 
 /// Compact queries. A query has one compact ciphertext per subtable: 16 bytes, and for each slot the bits of the lowest
 /// prime, which are 30 at a ring of degree 2^16.

@@ -5,9 +5,10 @@ use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes, read_every};
 
-use crate::codec::{QueryCodec, QueryForm, QueryShape};
+use crate::codec::{QueryCodec, QueryForm};
 use crate::error::QueryError;
 use crate::forms::SmallForms;
+use crate::shape::QueryShape;
 use crate::short_compact::ShortCompact;
 use crate::small::{SmallAnswer, SmallQuery};
 

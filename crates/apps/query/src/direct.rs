@@ -2,7 +2,7 @@
 
 use unspoken_lookup::IndexEncoding;
 
-use crate::codec::QueryShape;
+use crate::shape::QueryShape;
 
 /// Direct queries. A query has one seeded ciphertext per subtable: `(base + level)` primes of four bytes per
 /// coefficient.

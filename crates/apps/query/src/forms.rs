@@ -5,8 +5,8 @@ use unspoken_lookup::Lookup;
 use unspoken_protocol::simulated_error_bound;
 use unspoken_rlwe::KeyPlan;
 
-use crate::codec::QueryShape;
 use crate::error::QueryError;
+use crate::shape::QueryShape;
 use crate::small::{SmallAnswer, SmallQuery};
 
 /// The short queries of a shape and their answers.

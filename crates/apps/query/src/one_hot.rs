@@ -3,7 +3,7 @@
 //! The server needs no powers and no keys, one level and one matrix product. The client sends `p` ciphertexts where a
 //! direct query is one. This form is the baseline for query sizes.
 
-use crate::codec::QueryShape;
+use crate::shape::QueryShape;
 
 /// One-hot queries. A query has `p` seeded ciphertexts per subtable.
 #[derive(Clone, Debug)]

@@ -15,9 +15,9 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan, SubringQueryParameters, SubringQuerySecret, galois};
 use zeroize::Zeroizing;
 
-use crate::codec::QueryShape;
 use crate::compact::element;
 use crate::error::QueryError;
+use crate::shape::QueryShape;
 
 /// Compact queries of few slots. A query is one byte string for all subtables: 16 bytes, and for each slot and subtable
 /// the bits of the lowest prime, which are 30. Its length does not show how many slots are in use.

@@ -15,8 +15,9 @@ use unspoken_protocol::{
 };
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan};
 
-use crate::codec::{QueryShape, check_indices};
+use crate::codec::check_indices;
 use crate::error::QueryError;
+use crate::shape::QueryShape;
 
 /// A query whose vectors repeat after a period, with everything on which its two sides must agree.
 #[derive(Clone, Debug)]

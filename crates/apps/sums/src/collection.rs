@@ -11,6 +11,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use crate::columns::{self, Column};
 use crate::description::{self, Description, Fields, Fingerprint, check_counts, check_room, token_hash};
 use crate::error::SumsError;
+use crate::format::KEY_MAGIC;
 
 /// What a collection collects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +92,8 @@ fn generate(
     Ok((description, key))
 }
 
-/// First bytes of a private file.
-pub(crate) const MAGIC: [u8; 8] = *b"SUMSKEY\x01";
-
 /// Bytes of a private file before the secret: format, fingerprint, token.
-const FRONT_BYTES: usize = MAGIC.len() + 32 + 32;
+const FRONT_BYTES: usize = KEY_MAGIC.len() + 32 + 32;
 
 /// The private half of a collection, which belongs to the collector alone: it decrypts, and it shows that a request to
 /// close the collection is the collector's. Never printed; wiped when dropped.
@@ -118,7 +116,7 @@ impl CollectorKey {
     /// checksum (32).
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(FRONT_BYTES + self.secret.len() + 32));
-        bytes.extend(MAGIC);
+        bytes.extend(KEY_MAGIC);
         bytes.extend(self.fingerprint.0);
         bytes.extend(self.token);
         bytes.extend(&self.secret);
@@ -137,7 +135,7 @@ impl CollectorKey {
         }
         let refuse = || SumsError::mismatch(WHAT, "other bytes", "the file that was made with the collection");
         let bytes = checked(WHAT, bytes)?;
-        let rest = bytes.strip_prefix(&MAGIC).ok_or_else(refuse)?;
+        let rest = bytes.strip_prefix(&KEY_MAGIC).ok_or_else(refuse)?;
         let (fingerprint, rest) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;
         let (token, secret) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;
         Ok(CollectorKey { fingerprint: Fingerprint(*fingerprint), token: *token, secret: secret.to_vec() })

@@ -9,12 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::description::Description;
 use crate::error::SumsError;
-
-/// Bytes of the id of a contribution.
-pub(crate) const ID_BYTES: usize = 16;
-
-/// Id of a contribution: one that is sent again counts once.
-pub(crate) type Id = [u8; ID_BYTES];
+use crate::format::ID_BYTES;
 
 /// An encrypted contribution: ready to be sent, also several times, and counted once. Nobody but the collector can
 /// read it; the collector gets the sum only.

@@ -8,15 +8,7 @@ use crate::contribution::Contribution;
 use crate::description::{Description, Fingerprint};
 use crate::error::SumsError;
 use crate::messages;
-
-/// What became of a contribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receipt {
-    /// It was added to the sum.
-    Added,
-    /// It had been added before, by a request whose answer may have been lost. It counts once.
-    AddedBefore,
-}
+use crate::receipt::Receipt;
 
 /// Which collection a contributor sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

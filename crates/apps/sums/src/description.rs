@@ -13,10 +13,9 @@ use unspoken_protocol::{
 };
 use unspoken_rlwe::{self as rlwe, PublicKey};
 
-use crate::collection::MAGIC;
 use crate::columns::{self, Column};
-use crate::contribution::ID_BYTES;
 use crate::error::SumsError;
+use crate::format::{ID_BYTES, KEY_MAGIC};
 use crate::proto;
 
 /// Version of the protocol.
@@ -237,7 +236,7 @@ impl ApplicationDescription for Description {
     const PROTOCOL: Protocol = PROTOCOL;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, SumsError> {
-        if bytes.starts_with(&MAGIC) {
+        if bytes.starts_with(&KEY_MAGIC) {
             let needed = "the public one: NAME.public; the private one belongs to the collector alone";
             return Err(SumsError::mismatch("public file of a collection", "a private file", needed));
         }

@@ -4,10 +4,11 @@ use unspoken_exact::EncryptionKey;
 use unspoken_protocol::{CHECKSUM_BYTES, append_checksum, checked};
 use unspoken_rlwe as rlwe;
 
-use crate::contribution::{Contribution, Id};
-use crate::contributor::Receipt;
+use crate::contribution::Contribution;
 use crate::description::Description;
 use crate::error::SumsError;
+use crate::format::Id;
+use crate::receipt::Receipt;
 use crate::state::{Addend, State};
 
 /// First byte of requests and answers.

@@ -12,10 +12,10 @@ use unspoken_exact::{Ciphertext, EncryptionKey, Evaluator};
 use unspoken_protocol::{append_checksum, checked};
 use unspoken_rlwe as rlwe;
 
-use crate::contribution::{ID_BYTES, Id};
-use crate::contributor::Receipt;
 use crate::description::Description;
 use crate::error::SumsError;
+use crate::format::{ID_BYTES, Id};
+use crate::receipt::Receipt;
 use crate::store::SumStore;
 
 /// First bytes of a stored state.

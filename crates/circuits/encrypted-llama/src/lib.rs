@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod arithmetic;
+mod attention;
+mod compute;
 mod count;
 mod decode;
 mod error;

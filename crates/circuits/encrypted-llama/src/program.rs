@@ -13,7 +13,6 @@ use unspoken_rlwe::SmallRing;
 use crate::error::PassError;
 use crate::layout::Layout;
 use crate::linear::{LinearMap, LinearPlaces};
-use crate::session::Session;
 use crate::units::Units;
 
 /// A model prepared for encrypted passes: its circuit, the layout of its vectors, units, polynomials and weights. One
@@ -166,11 +165,6 @@ impl Program {
     /// The ring of its products on coefficients.
     pub fn small_ring(&self) -> &SmallRing {
         &self.small
-    }
-
-    /// A session before its first chunk.
-    pub fn session<V: Clone + Send + Sync>(&self) -> Session<V> {
-        Session::empty(self.config().layers, self.layout.width)
     }
 
     /// The number by which values of the input are divided before they are encrypted.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use crate::attention::PrivateRows;
 use crate::error::PassError;
 use crate::layout::{Blocks, Columns, Layout};
 use crate::machine::Machine;
-use crate::ops::{Context, PrivateRows, Role, Visible};
+use crate::ops::{Context, Role, Visible};
 use crate::program::Program;
 
 /// Keys and values of the private tokens of one client, encrypted.
@@ -127,6 +128,11 @@ impl<V: Clone + Send + Sync> Session<V> {
 }
 
 impl Program {
+    /// A session before its first chunk.
+    pub fn session<V: Clone + Send + Sync>(&self) -> Session<V> {
+        Session::empty(self.config().layers, self.layout.width)
+    }
+
     /// Builds a session again from its vectors: after `public` tokens, with room for `chunks` chunks, where chunk
     /// `chunk` has run last. `next` gives all vectors, in the order of [`Session::vectors`].
     ///

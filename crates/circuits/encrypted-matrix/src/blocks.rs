@@ -5,9 +5,9 @@ use unspoken_permute::{BlockedPlan, Permutation, PermuteError, PlanCache, Prepar
 
 use crate::encrypted::{EncryptedMatrix, check_prepared};
 use crate::error::{EncryptedMatrixError, check_depth};
+use crate::indices::completed;
 use crate::layout::Layout;
 use crate::linear::Operand;
-use crate::permuted::completed;
 use crate::product::extended_bytes;
 
 const OPERATION: &str = "permute a long vector";

@@ -5,6 +5,7 @@ mod elementwise;
 mod encrypted;
 mod error;
 mod graph;
+mod indices;
 mod layout;
 mod linear;
 mod permuted;

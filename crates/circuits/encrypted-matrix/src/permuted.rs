@@ -9,8 +9,9 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 use crate::blocks::LongPermutation;
 use crate::encrypted::{EncryptedMatrix, check_prepared};
 use crate::error::{EncryptedMatrixError, check_depth, display_shape, shape_error};
+use crate::indices::{check_indices, completed};
 use crate::layout::Layout;
-use crate::linear::{LinearMap, Operand, check_indices};
+use crate::linear::{LinearMap, Operand};
 use crate::tile::LevelAndScales;
 
 const OPERATION: &str = "permute a vector";
@@ -232,21 +233,6 @@ fn distinct_diagonals(layout: Layout, indices: &[usize]) -> usize {
         (to / columns, from / columns, distance)
     };
     indices.iter().enumerate().map(diagonal).collect::<BTreeSet<_>>().len()
-}
-
-/// The selection as a permutation of `length` entries. Other entries stay where they can; the rest follow in their
-/// order.
-pub(crate) fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, EncryptedMatrixError> {
-    let mut free = vec![true; length];
-    for &index in indices {
-        if !std::mem::replace(&mut free[index], false) {
-            return Err(shape_error(OPERATION, format!("index {index} twice; needed different indices")));
-        }
-    }
-    let stays: Vec<bool> = (0..length).map(|place| place >= indices.len() && free[place]).collect();
-    let mut moved = (0..length).filter(|&index| free[index] && !stays[index]);
-    let rest = (indices.len()..length).map(|place| if stays[place] { place } else { moved.next().unwrap_or(place) });
-    Ok(indices.iter().copied().chain(rest).map(|index| index as u32).collect())
 }
 
 /// A stage of a plan with its shifts stretched to the distance of interleaved vectors.

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use unspoken_ckks::{Arithmetic, CkksError, Complex64, PreparedMatrix};
 
+use crate::compiler::{Compiler, bytes_of};
 use crate::error::LookupError;
-use crate::program::{Compiler, bytes_of};
 
 /// Maximum number of inner combinations in memory at the same time.
 const BLOCK_VECTORS: usize = 64;

@@ -19,8 +19,8 @@ use std::f64::consts::PI;
 
 use unspoken_ckks::{CkksParameters, NoiseModel};
 
+use crate::compiler::matrix_bits;
 use crate::plan::{IndexEncoding, Plan};
-use crate::program::matrix_bits;
 use crate::table::{Table, padded_columns};
 
 /// Number of standard deviations that an error exceeds with a probability below 2^-28.

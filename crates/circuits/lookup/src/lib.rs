@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 mod baby_giant;
+mod compiler;
 mod cosine;
+mod cosine_program;
 mod encoder;
 mod error;
 mod error_bound;

@@ -4,12 +4,13 @@ use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedMa
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::baby_giant::RowBlock;
+use crate::compiler::Compiler;
 use crate::error::LookupError;
 use crate::indicator::indicator;
 use crate::plan::{IndexEncoding, OutputForm, Plan};
 use crate::planner::{Task, working_bytes};
 use crate::powers::{LevelScale, chebyshev, last_layer, powers, query_scale};
-use crate::program::{Compiler, Program};
+use crate::program::Program;
 use crate::table::{Table, check_shapes};
 
 /// A lookup in `l` subtables of the same shape, prepared for one preset, one plan and queries of one level and scale.

@@ -5,9 +5,9 @@
 
 use unspoken_ckks::CkksParameters;
 
+use crate::compiler::least_output_bits;
 use crate::error::LookupError;
 use crate::plan::Plan;
-use crate::program::least_output_bits;
 
 /// `log2` of the bound of scaled outputs, if the modulus has room for it. Larger outputs would gain no precision: the
 /// scale falls as they grow.

@@ -8,7 +8,7 @@ use unspoken_rlwe::KeyPlan;
 use crate::diagonals::ShiftSet;
 use crate::error::PermuteError;
 use crate::plan::{Plan, Program};
-use crate::prepared::{Masks, Steps};
+use crate::steps::{Masks, Steps};
 
 /// The cost of a plan for one parameter set and one level of the result.
 #[derive(Clone, Debug)]

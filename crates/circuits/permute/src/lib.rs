@@ -24,6 +24,7 @@ mod prices;
 mod run;
 mod search;
 mod stage_options;
+mod steps;
 mod task;
 mod task_key;
 mod windows;

@@ -12,10 +12,6 @@ use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
 use crate::prepared::PreparedVector;
 
-/// Relative difference up to which two scales count as equal. The resulting error is far below the noise of any
-/// encryption.
-pub const SCALE_TOLERANCE: f64 = 1e-12;
-
 /// Arithmetic on vectors of slots, with levels and scales.
 ///
 /// A circuit written against this trait runs encrypted with an [`Evaluator`](crate::Evaluator) and in the clear, with
@@ -261,6 +257,31 @@ pub trait Arithmetic {
     }
 }
 
+impl InnerSum {
+    /// Computes the sum at the level of `a`.
+    ///
+    /// # Errors
+    /// If keys are missing.
+    pub fn apply<A: Arithmetic + ?Sized>(&self, arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
+        run(arithmetic, a.clone(), &self.stages)
+    }
+
+    /// Computes the sum one level below `a`: the rescale is part of the first stage.
+    ///
+    /// # Errors
+    /// At level 0, or if keys are missing.
+    pub fn apply_rescale<A: Arithmetic + ?Sized>(&self, arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
+        match self.stages.split_first() {
+            Some((first, rest)) => run(arithmetic, arithmetic.sum_rotations_rescale(a, first)?, rest),
+            None => arithmetic.rescale(a),
+        }
+    }
+}
+
+fn run<A: Arithmetic + ?Sized>(arithmetic: &A, a: A::Vector, stages: &[Vec<i64>]) -> Result<A::Vector, CkksError> {
+    stages.iter().try_fold(a, |sum, steps| arithmetic.sum_rotations(&sum, steps))
+}
+
 /// The lowest level of pairs.
 pub(crate) fn lowest_level<A: Arithmetic + ?Sized>(
     arithmetic: &A,
@@ -284,37 +305,4 @@ pub(crate) fn sum_multiples_by_parts<A: Arithmetic + ?Sized>(
     let none = || CkksError::Shape { operation: "sum multiples", found: 0, needed: "at least one".into() };
     let (first, others) = terms.split_first().ok_or_else(none)?;
     others.iter().try_fold(multiple(first)?, |sum, term| arithmetic.add(&sum, &multiple(term)?))
-}
-
-/// Checks that two scales are equal up to [`SCALE_TOLERANCE`].
-pub(crate) fn check_scales(operation: &'static str, needed: f64, found: f64) -> Result<(), CkksError> {
-    if (found / needed - 1.0).abs() < SCALE_TOLERANCE {
-        Ok(())
-    } else {
-        Err(CkksError::Scale { operation, found, needed })
-    }
-}
-
-/// Checks that a scale is a positive, finite number.
-pub(crate) fn check_scale(operation: &'static str, scale: f64) -> Result<(), CkksError> {
-    if scale > 0.0 && scale.is_finite() {
-        return Ok(());
-    }
-    Err(CkksError::Value { operation, index: 0, needed: "a positive, finite scale" })
-}
-
-/// The Gaussian integer nearest to `constant * factor`.
-pub(crate) fn round_constant(
-    operation: &'static str,
-    constant: Complex64,
-    factor: f64,
-    real: bool,
-) -> Result<(i128, i128), CkksError> {
-    let scaled = constant * factor;
-    let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(126);
-    if !fits(scaled.re) || !fits(scaled.im) || (real && constant.im != 0.0) {
-        let needed = "a finite number that fits its scale, real in the conjugate-invariant ring";
-        return Err(CkksError::Value { operation, index: 0, needed });
-    }
-    Ok((scaled.re.round() as i128, scaled.im.round() as i128))
 }

@@ -16,9 +16,9 @@ use rustfft::{Fft, FftPlanner};
 use unspoken_ring::{Basis, Domain, Poly, RingKind, nearest_integer};
 use zeroize::{Zeroizing, optimization_barrier};
 
-use crate::arithmetic::check_scale;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
+use crate::scale::check_scale;
 
 /// An encoded vector: a polynomial in the evaluation domain, with its level and scale.
 #[derive(Clone, Debug)]

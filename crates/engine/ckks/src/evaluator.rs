@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales, lowest_level, round_constant, sum_multiples_by_parts};
+use crate::arithmetic::{Arithmetic, lowest_level, sum_multiples_by_parts};
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -17,6 +17,7 @@ use crate::matrix::PreparedMatrix;
 use crate::memory::ROWS_TOGETHER;
 use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
+use crate::scale::{check_scales, round_constant};
 
 /// Evaluator of circuits on encrypted vectors with a client's switching keys.
 #[derive(Clone, Copy)]

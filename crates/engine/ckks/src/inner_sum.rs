@@ -2,7 +2,6 @@
 
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
-use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
@@ -14,7 +13,7 @@ use crate::parameters::CkksParameters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerSum {
     /// The rotations that each stage sums, in the order of the stages.
-    stages: Vec<Vec<i64>>,
+    pub(crate) stages: Vec<Vec<i64>>,
 }
 
 impl InnerSum {
@@ -69,29 +68,6 @@ impl InnerSum {
         }
         plan
     }
-
-    /// Computes the sum at the level of `a`.
-    ///
-    /// # Errors
-    /// If keys are missing.
-    pub fn apply<A: Arithmetic + ?Sized>(&self, arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
-        run(arithmetic, a.clone(), &self.stages)
-    }
-
-    /// Computes the sum one level below `a`: the rescale is part of the first stage.
-    ///
-    /// # Errors
-    /// At level 0, or if keys are missing.
-    pub fn apply_rescale<A: Arithmetic + ?Sized>(&self, arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
-        match self.stages.split_first() {
-            Some((first, rest)) => run(arithmetic, arithmetic.sum_rotations_rescale(a, first)?, rest),
-            None => arithmetic.rescale(a),
-        }
-    }
-}
-
-fn run<A: Arithmetic + ?Sized>(arithmetic: &A, a: A::Vector, stages: &[Vec<i64>]) -> Result<A::Vector, CkksError> {
-    stages.iter().try_fold(a, |sum, steps| arithmetic.sum_rotations(&sum, steps))
 }
 
 #[cfg(test)]

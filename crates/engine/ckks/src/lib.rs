@@ -11,7 +11,6 @@ mod evaluator;
 mod group;
 mod inner_sum;
 mod linear;
-mod linear_costs;
 mod magnitudes;
 mod matrix;
 mod memory;
@@ -22,11 +21,11 @@ mod polynomial;
 mod prepared;
 mod presets;
 mod primes;
+mod scale;
 mod simulator;
-mod steps;
 mod worst_case;
 
-pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
+pub use arithmetic::Arithmetic;
 pub use bootstrap::{
     Bootstrap, BootstrapEstimate, BootstrapPhase, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues,
     SubringBootstrap, SubringBootstrapper,
@@ -38,8 +37,7 @@ pub use encrypted::Encrypted;
 pub use error::CkksError;
 pub use evaluator::Evaluator;
 pub use inner_sum::InnerSum;
-pub use linear::{LinearPlan, LinearTransform};
-pub use linear_costs::LinearCosts;
+pub use linear::{LinearCosts, LinearPlan, LinearTransform, StepCounts, Steps};
 pub use magnitudes::{Magnitudes, SlotBounds};
 pub use matrix::PreparedMatrix;
 pub use memory::{key_switch_bytes, vector_bytes, with_idle_buffers};
@@ -47,9 +45,12 @@ pub use noise::NoiseModel;
 pub use num_complex::Complex64;
 pub use parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};
 pub use periodic::PeriodicPacking;
-pub use polynomial::{Polynomial, PolynomialBasis, SlotPolynomials, evaluate, evaluate_slots, evaluate_to_scale};
+pub use polynomial::evaluate::{evaluate, evaluate_slots, evaluate_to_scale};
+pub use polynomial::slots::SlotPolynomials;
+pub use polynomial::{Polynomial, PolynomialBasis};
 pub use prepared::PreparedVector;
-pub use presets::{BootstrapSearch, FoundBootstrap, PRESETS, Preset};
+pub use presets::search::{BootstrapSearch, FoundBootstrap};
+pub use presets::{PRESETS, Preset};
+pub use scale::SCALE_TOLERANCE;
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
-pub use steps::{StepCounts, Steps};
 pub use worst_case::WorstCase;

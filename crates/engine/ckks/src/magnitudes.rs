@@ -6,12 +6,13 @@ use num_complex::Complex64;
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyPlan, RlweError};
 
-use crate::arithmetic::{Arithmetic, check_scales};
+use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
 use crate::prepared::{PreparedVector, RotationProducts};
+use crate::scale::check_scales;
 use crate::simulator::Overflow;
 
 /// Arithmetic on bounds of absolute values, one for each slot.

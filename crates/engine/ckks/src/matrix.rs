@@ -111,7 +111,7 @@ impl PreparedMatrix {
             if level < self.level {
                 return Err(CkksError::Level { operation: OPERATION, found: level, needed: self.level });
             }
-            crate::arithmetic::check_scales(OPERATION, needed, scale)?;
+            crate::scale::check_scales(OPERATION, needed, scale)?;
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use num_complex::Complex64;
 use unspoken_ring::Poly;
 
-use crate::arithmetic::{check_scale, check_scales};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
+use crate::scale::{check_scale, check_scales};
 
 const OPERATION: &str = "multiply by a prepared vector";
 

@@ -1,6 +1,7 @@
 //! Galois automorphisms `X -> X^g` as permutations of the evaluation domain.
 
-use crate::ntt::{RingKind, bit_reverse};
+use crate::kind::RingKind;
+use crate::ntt::bit_reverse;
 
 /// Lanes of one block of a [`Permutation`].
 pub(crate) const LANES: usize = 16;

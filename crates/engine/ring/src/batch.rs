@@ -2,9 +2,10 @@
 
 use unspoken_device::kernel::BatchOperation;
 
+use crate::basis::{Basis, Domain};
 use crate::digits::DigitKey;
 use crate::error::RingError;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// An operand of a [`DigitTerm`]: the image under `X -> X^galois` of `plus - minus`, in the evaluation domain. What is

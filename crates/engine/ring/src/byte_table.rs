@@ -3,11 +3,13 @@
 
 use rayon::prelude::*;
 
+use crate::backend::Backend;
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 pub use crate::kernels::BYTE_BLOCK;
-use crate::kernels::{Backend, portable};
+use crate::kernels::portable;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::stored::Stored;
 

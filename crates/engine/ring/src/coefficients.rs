@@ -2,10 +2,11 @@
 
 use zeroize::Zeroizing;
 
+use crate::basis::{Basis, Domain};
 use crate::declassify::declassify;
 use crate::error::RingError;
 use crate::modular::{Modulus, Shoup};
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 impl Ring {

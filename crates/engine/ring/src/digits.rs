@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use zeroize::zeroize_stack;
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::kernels::KEY_BLOCK;
+use crate::kernels::digits::{Composition, DigitTable};
 use crate::memory::{Pool, Words};
-use crate::modular::{Modulus, Shoup};
-use crate::poly::{Basis, Domain, Poly};
+use crate::modular::Modulus;
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// Bytes of stack that are wiped after a decomposition of secret coefficients: more than the kernel's arrays need.
@@ -52,38 +54,6 @@ impl DigitGadget {
     pub fn log2_weight(&self, level: usize) -> u32 {
         self.drop + self.log2_base * level as u32
     }
-}
-
-/// The constants with which kernels decompose coefficients into digits.
-pub(crate) struct DigitTable {
-    pub(crate) log2_base: u32,
-    pub(crate) drop: u32,
-    /// Half the modulus, rounded down.
-    pub(crate) half: u64,
-    /// The modulus.
-    pub(crate) product: u64,
-    /// Added to a magnitude: makes the digits non-negative and rounds away the lowest `drop` bits.
-    pub(crate) offset: i64,
-    /// The second prime, and the constants that combine the residues modulo both primes into an integer.
-    pub(crate) second: Option<Composition>,
-}
-
-impl DigitTable {
-    /// Number of primes of the modulus.
-    pub(crate) fn primes(&self) -> usize {
-        if self.second.is_some() { 2 } else { 1 }
-    }
-}
-
-/// `x = x_1 + q_1 ((x_2 - x_1) / q_1 mod q_2)`.
-pub(crate) struct Composition {
-    pub(crate) modulus: Modulus,
-    /// `q_1`.
-    pub(crate) first: u32,
-    /// A multiple of `q_2` that is at least `q_1`.
-    pub(crate) lift: u32,
-    /// `1 / q_1 mod q_2`.
-    pub(crate) inverse: Shoup,
 }
 
 /// The rows of an encryption under a [`DigitGadget`], in the order in which products read them.

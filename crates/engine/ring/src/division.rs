@@ -11,39 +11,25 @@
 //! With a factor `U` of new primes, `round(U x / D)` is `(U x - [U x]_D) / D`. Modulo a kept prime this is
 //! `(x - U^-1 [U x]_D) U / D`, and modulo a new prime, where `U x` is zero, `-[U x]_D / D`: no more work than without.
 
+use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_device::Device;
 
-use crate::device::tables::{Division, Exact};
+use crate::basis::{Basis, Domain};
+use crate::device::tables::Exact;
+use crate::division_table::{DivisionTable, ExactConversion, KeptPrime, SourcePrime};
 use crate::error::RingError;
 use crate::kernels::ConversionTarget;
 use crate::memory::Words;
 use crate::modular::{Modulus, Shoup};
-use crate::poly::{Basis, Domain, Poly, in_blocks};
-use crate::ring::{MAX_DROPPED, Ring};
+use crate::poly::{Poly, in_blocks};
+use crate::ring::{MAX_DROPPED, Ring, cached};
 
 /// Number of kept primes that are converted, transformed and combined together, so that their limbs stay in the cache.
 const TILE: usize = 4;
-
-/// Constants of the exact conversion of a residue system to other primes.
-///
-/// The represented integer is the centred one, in `(-D/2, D/2]` for the product `D` of the sources.
-struct ExactConversion {
-    sources: Vec<SourcePrime>,
-    /// Fixed-point position of the reciprocals.
-    shift: u32,
-    reciprocals: Vec<u32>,
-    targets: Vec<ConversionTarget>,
-}
-
-struct SourcePrime {
-    prime: usize,
-    limb: usize,
-    /// `(D/d)^-1 / (n R)`: see [`digit_scale`].
-    scale: Shoup,
-}
 
 impl ExactConversion {
     /// The conversion from the primes `sources` of the basis `from` to the primes `targets`, after a multiplication by
@@ -77,12 +63,6 @@ impl ExactConversion {
         }
     }
 
-    /// The same on a device.
-    fn on_device(&self, device: &Device) -> Result<Exact, RingError> {
-        let sources: Vec<(usize, Shoup)> = self.sources.iter().map(|source| (source.limb, source.scale)).collect();
-        Exact::new(device, &sources, (&self.reciprocals, self.shift), &self.targets)
-    }
-
     /// One limb of plain digits per source prime, and one limb of the overflow count, a stride apart.
     fn digits(&self, ring: &Ring, poly: &Poly) -> Words {
         let (n, stride, sources) = (ring.degree(), ring.stride(), self.sources.len());
@@ -99,22 +79,9 @@ impl ExactConversion {
     }
 }
 
-/// Constants of one division, from one basis to another.
-pub(crate) struct DivisionTable {
-    remainder: ExactConversion,
-    kept: Vec<KeptPrime>,
-}
-
-struct KeptPrime {
-    prime: usize,
-    /// The limb of the polynomial; none for a new prime.
-    limb: Option<usize>,
-    /// `U / D`, or `1 / D` for a new prime.
-    inverse: Shoup,
-}
-
 impl DivisionTable {
-    pub(crate) fn new(ring: &Ring, from: Basis, to: Basis) -> Self {
+    /// The constants of the division from one basis to another.
+    fn new(ring: &Ring, from: Basis, to: Basis) -> Self {
         let from_primes: Vec<usize> = ring.prime_indices(from).collect();
         let to_primes: Vec<usize> = ring.prime_indices(to).collect();
         let dropped: Vec<usize> = from_primes.iter().copied().filter(|i| !to_primes.contains(i)).collect();
@@ -130,12 +97,6 @@ impl DivisionTable {
             kept: to_primes.iter().map(keep).collect(),
             remainder: ExactConversion::new(ring, from, &dropped, &to_primes, &new),
         }
-    }
-
-    /// The same on a device.
-    pub(crate) fn on_device(&self, device: &Device) -> Result<Division, RingError> {
-        let kept = self.kept.iter().map(|kept| (kept.limb, kept.inverse));
-        Division::new(device, self.remainder.on_device(device)?, kept)
     }
 }
 
@@ -229,6 +190,13 @@ impl Ring {
             }
         });
         Ok(result)
+    }
+
+    /// The constants of a division.
+    pub(crate) fn division(&self, from: Basis, to: Basis) -> Arc<DivisionTable> {
+        let make = || Ok::<_, Infallible>(DivisionTable::new(self, from, to));
+        let Ok(table) = cached(&self.caches().divisions, (from, to), make);
+        table
     }
 
     /// The same integer coefficients, centred, over a larger basis (exact basis extension). Evaluation domain in and

@@ -2,8 +2,8 @@
 
 use unspoken_device::DeviceError;
 
-use crate::ntt::RingKind;
-use crate::poly::{Basis, Domain};
+use crate::basis::{Basis, Domain};
+use crate::kind::RingKind;
 
 /// Errors of this crate. Each names what was found and what was needed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

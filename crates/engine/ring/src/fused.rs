@@ -4,9 +4,10 @@
 use rayon::prelude::*;
 use zeroize::{Zeroizing, zeroize_stack};
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::integer::{self, MAX_LOG2_INTEGER};
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::{Ring, SPILLED_BYTES};
 use crate::sampling::Seed;
 

@@ -12,44 +12,27 @@
 //! transforms. So a key has a short form for them: the key over few primes, divided by all special primes but the first
 //! few. That division is public, and its rounding errors are the errors of the short form.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use unspoken_device::Device;
 
-use crate::device::tables::{Conversion, Decomposition};
+use crate::basis::{Basis, Domain, Special};
+use crate::decomposition_table::{DecompositionTable, Member, TILE};
+use crate::device::tables::Decomposition;
 use crate::division::{conversion_target, digit_scale, product_mod};
 use crate::error::RingError;
 use crate::gadget_key::GadgetKey;
 use crate::kernels::ConversionTarget;
 use crate::memory::Words;
 use crate::modular::Shoup;
-use crate::poly::{Basis, Domain, Poly, Special};
-use crate::ring::Ring;
-
-/// Number of primes for which digits are raised, transformed and multiplied together, so that the digits are read once
-/// for all of them.
-const TILE: usize = 4;
-
-/// Constants of the decomposition of polynomials over one basis.
-pub(crate) struct DecompositionTable {
-    /// The primes of each digit.
-    digits: Vec<Vec<Member>>,
-    /// Per limb: `(Q_d/q)^-1 / (n R)`.
-    scales: Vec<Shoup>,
-    /// `[tile][digit]`: the primes of the tile outside the digit.
-    conversions: Vec<Vec<Vec<ConversionTarget>>>,
-}
-
-/// A prime of a digit.
-#[derive(Clone, Copy)]
-struct Member {
-    /// Its index in the ring's tables.
-    prime: usize,
-    /// The limb of a polynomial over the basis.
-    limb: usize,
-}
+use crate::poly::Poly;
+use crate::ring::{Ring, cached};
 
 impl DecompositionTable {
-    pub(crate) fn new(ring: &Ring, basis: Basis) -> Self {
+    /// The constants of the decomposition of polynomials over a basis.
+    fn new(ring: &Ring, basis: Basis) -> Self {
         let mut digits: Vec<Vec<Member>> = vec![Vec::new(); ring.digit_count(basis.chain)];
         for (limb, prime) in ring.prime_indices(basis).enumerate() {
             if let Some(digit) = ring.digit_of(prime) {
@@ -74,31 +57,6 @@ impl DecompositionTable {
             })
             .collect();
         DecompositionTable { digits, scales, conversions }
-    }
-
-    /// The same on a device.
-    pub(crate) fn on_device(&self, ring: &Ring, basis: Basis, device: &Device) -> Result<Decomposition, RingError> {
-        let digits: Vec<Vec<u32>> =
-            self.digits.iter().map(|digit| digit.iter().map(|member| member.limb as u32).collect()).collect();
-        let primes: Vec<usize> = ring.prime_indices(ring.switching_basis(basis)).collect();
-        let mut targets = Vec::with_capacity(primes.len());
-        for (primes, conversions) in primes.chunks(TILE).zip(&self.conversions) {
-            let mut outside: Vec<_> = conversions.iter().map(|targets| targets.iter()).collect();
-            for &prime in primes {
-                let mut row = Vec::with_capacity(digits.len());
-                for (digit, outside) in outside.iter_mut().enumerate() {
-                    row.push(if self.own_limb(digit, prime).is_some() { None } else { outside.next() });
-                }
-                targets.push(row);
-            }
-        }
-        let shifts: Vec<u32> = ring.prime_indices(basis).map(|prime| half(ring, prime)).collect();
-        Decomposition::new(device, &self.scales, &shifts, Conversion::new(device, &digits, &targets)?)
-    }
-
-    /// The limb of a prime of a digit.
-    fn own_limb(&self, digit: usize, prime: usize) -> Option<usize> {
-        self.digits[digit].iter().find(|member| member.prime == prime).map(|member| member.limb)
     }
 }
 
@@ -319,6 +277,20 @@ impl Ring {
             self.multiply_digits(prime, &limbs, key, [&mut out0[..n], &mut out1[..n]]);
         });
         Ok(out)
+    }
+
+    /// The constants of the decomposition of polynomials over a basis.
+    fn decomposition(&self, basis: Basis) -> Arc<DecompositionTable> {
+        let make = || Ok::<_, Infallible>(DecompositionTable::new(self, basis));
+        let Ok(table) = cached(&self.caches().decompositions, basis, make);
+        table
+    }
+
+    /// The same constants on a device.
+    pub(crate) fn decomposition_on(&self, basis: Basis, device: &Device) -> Result<Decomposition, RingError> {
+        let primes: Vec<usize> = self.prime_indices(self.switching_basis(basis)).collect();
+        let shifts: Vec<u32> = self.prime_indices(basis).map(|prime| half(self, prime)).collect();
+        self.decomposition(basis).on_device(device, &primes, &shifts)
     }
 
     /// The residues of the digits modulo their own primes, as plain coefficients `z_i` shifted by half their prime.

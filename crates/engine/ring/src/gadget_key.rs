@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::basis::{Basis, Domain, Special};
 use crate::error::RingError;
 use crate::kernels::KEY_BLOCK;
 use crate::memory::{Pool, Words};
-use crate::poly::{Basis, Domain, Poly, Special};
+use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::sampling::{Seed, UniformStream};
 

@@ -2,10 +2,11 @@
 
 use rayon::prelude::*;
 
+use crate::basis::Domain;
 use crate::error::RingError;
 use crate::gadget::Decomposed;
 use crate::gadget_key::GadgetKey;
-use crate::poly::{Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 impl Ring {

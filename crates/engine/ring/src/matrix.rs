@@ -10,11 +10,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use unspoken_device::{Buffer, Device, DeviceCopy};
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::kernels::PackedMatrix;
+use crate::kind::RingKind;
 use crate::memory::Pool;
-use crate::ntt::RingKind;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// An integer or Gaussian-integer matrix, reduced and packed for every prime of a basis.

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
+use crate::kind::RingKind;
 use crate::matrix::RingMatrix;
 use crate::memory::{Pool, Words};
 use crate::modular::Modulus;
-use crate::ntt::RingKind;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// Module ciphertexts of one degree over chain primes, each a row of residues for every prime.

@@ -8,10 +8,11 @@
 
 use zeroize::Zeroizing;
 
+use crate::basis::{Basis, Domain};
 use crate::coefficients::check_residues;
 use crate::error::RingError;
 use crate::modular::{Modulus, PRIME_LIMIT, Shoup};
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// The contribution of one prime of the basis, as multiples of its digit `z_i`.

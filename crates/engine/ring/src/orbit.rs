@@ -10,11 +10,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 use zeroize::Zeroize;
 
+use crate::basis::{Basis, Domain};
 use crate::digits::Digits;
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::stored::Stored;
 

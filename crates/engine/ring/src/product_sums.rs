@@ -4,9 +4,10 @@ use std::borrow::Borrow;
 
 use rayon::prelude::*;
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::subring::SubringPoly;
 

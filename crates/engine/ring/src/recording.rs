@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unspoken_device::{Buffer, DeviceError};
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::memory::Pool;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// Work for [`Ring::repeat`], with the keys and constants that it uses. A device records it.

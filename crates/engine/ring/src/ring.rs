@@ -1,25 +1,27 @@
-//! The ring: its primes and tables, and the element-wise arithmetic of its polynomials.
+//! The ring: its primes and tables, the memory of its polynomials, and checks of operands.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rayon::prelude::*;
 use zeroize::zeroize_stack;
 
-use unspoken_device::{Device, kernel};
+use unspoken_device::Device;
 
 use crate::automorphism::Permutation;
-use crate::device::{DeviceRing, On};
-use crate::division::DivisionTable;
+use crate::backend::Backend;
+use crate::basis::{Basis, Domain, Special};
+use crate::decomposition_table::DecompositionTable;
+use crate::device::ring::{DeviceRing, On};
+use crate::division_table::DivisionTable;
 use crate::error::RingError;
-use crate::gadget::DecompositionTable;
-use crate::kernels::{Backend, Kernels};
+use crate::kernels::Kernels;
+use crate::kind::RingKind;
+use crate::literal::RingLiteral;
 use crate::memory::{Pool, Words};
-use crate::modular::{Modulus, Shoup, is_prime, primitive_root_of_unity};
-use crate::ntt::{NttTable, RingKind, bit_reverse};
-use crate::poly::{Basis, Domain, Poly, Special, in_blocks};
-use crate::sampling::Seed;
+use crate::modular::{Modulus, primitive_root_of_unity};
+use crate::ntt::{NttTable, bit_reverse};
+use crate::poly::Poly;
 
 /// Words between the end of a limb and the next limb, so that equal offsets of different limbs do not share cache sets.
 const LIMB_PADDING: usize = 64;
@@ -40,31 +42,6 @@ pub(crate) const SPILLED_BYTES: usize = 20480;
 /// Most primes that one division drops, special primes included.
 pub const MAX_DROPPED: usize = 18;
 
-/// Most special primes.
-const MAX_SPECIAL: usize = 16;
-
-/// Most terminal primes.
-const MAX_TERMINAL: usize = 8;
-
-/// The numbers that define a [`Ring`]; checked when the ring is built.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RingLiteral {
-    /// Degree `n`, a power of two from 2^9 to 2^17.
-    pub degree: usize,
-    /// Standard or conjugate-invariant.
-    pub kind: RingKind,
-    /// The chain `q_0, q_1, ...`; polynomials are over prefixes of it.
-    pub chain: Vec<u32>,
-    /// Smaller primes, at most 8, which are multiplied in and divided out again so that the moduli of successive levels
-    /// may have any ratio: a basis has the first few of them. May be empty.
-    pub terminal: Vec<u32>,
-    /// The special primes of key-switching, at most 16; may be empty.
-    pub special: Vec<u32>,
-    /// Number of primes that form one digit of the gadget decomposition: first the terminal primes, then the chain
-    /// primes.
-    pub digit_len: usize,
-}
-
 /// A residue ring: polynomials of degree below `n` over a chain of primes and the special primes.
 ///
 /// Cheap to clone. All polynomials of one ring share its memory pool and its backend; no other crate sees where their
@@ -81,10 +58,16 @@ struct Inner {
     device: Option<DeviceRing>,
     pool: Arc<Pool>,
     permutations: RwLock<HashMap<u64, Arc<Permutation>>>,
-    divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
-    decompositions: RwLock<HashMap<Basis, Arc<DecompositionTable>>>,
+    caches: Caches,
     root_powers: OnceLock<Vec<Vec<u32>>>,
     orbit_order: OnceLock<Vec<u32>>,
+}
+
+/// The tables of divisions and decompositions, made when they are first needed.
+#[derive(Default)]
+pub(crate) struct Caches {
+    pub(crate) divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
+    pub(crate) decompositions: RwLock<HashMap<Basis, Arc<DecompositionTable>>>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -99,7 +82,7 @@ impl Ring {
     /// # Errors
     /// If the degree, a prime or a length is unusable, or the backend is not available on this machine.
     pub fn new(literal: RingLiteral, backend: Backend) -> Result<Ring, RingError> {
-        check(&literal)?;
+        literal.check()?;
         let kernels = backend.kernels().ok_or(RingError::Backend { found: backend.name() })?;
         let primes: Vec<u32> = literal.chain.iter().chain(&literal.terminal).chain(&literal.special).copied().collect();
         let (degree, kind) = (literal.degree, literal.kind);
@@ -125,8 +108,7 @@ impl Ring {
             device,
             pool,
             permutations: RwLock::default(),
-            divisions: RwLock::default(),
-            decompositions: RwLock::default(),
+            caches: Caches::default(),
             root_powers: OnceLock::new(),
             orbit_order: OnceLock::new(),
         }))
@@ -268,7 +250,7 @@ impl Ring {
     }
 
     /// Gives the index into the ring's tables of the prime of each limb of a polynomial over `basis`.
-    fn prime_index(&self, basis: Basis) -> impl Fn(usize) -> usize + use<> {
+    pub(crate) fn prime_index(&self, basis: Basis) -> impl Fn(usize) -> usize + use<> {
         let (chain, own) = (basis.chain, basis.chain + basis.terminal);
         let (all, special) = (self.chain().len(), self.chain().len() + self.terminal().len());
         move |limb| match limb {
@@ -278,16 +260,9 @@ impl Ring {
         }
     }
 
-    pub(crate) fn division(&self, from: Basis, to: Basis) -> Arc<DivisionTable> {
-        let make = || Ok::<_, Infallible>(DivisionTable::new(self, from, to));
-        let Ok(table) = cached(&self.0.divisions, (from, to), make);
-        table
-    }
-
-    pub(crate) fn decomposition(&self, basis: Basis) -> Arc<DecompositionTable> {
-        let make = || Ok::<_, Infallible>(DecompositionTable::new(self, basis));
-        let Ok(table) = cached(&self.0.decompositions, basis, make);
-        table
+    /// The tables that divisions and decompositions make.
+    pub(crate) fn caches(&self) -> &Caches {
+        &self.0.caches
     }
 
     /// For each chain prime the powers of its `2n`-th root of unity, in Montgomery form. Standard ring.
@@ -422,448 +397,12 @@ impl Ring {
         let needed = RingKind::Standard;
         if self.kind() == needed { Ok(()) } else { Err(RingError::Kind { operation, needed }) }
     }
-
-    /// `b` may be over more primes than `a`: the surplus limbs are ignored.
-    fn check_pair(&self, operation: &'static str, a: &Poly, b: &Poly) -> Result<(), RingError> {
-        self.check_own(operation, a)?;
-        self.check_domain(operation, b, a.domain)?;
-        if a.basis == b.basis || (a.basis.special == b.basis.special && b.basis.contains(a.basis)) {
-            Ok(())
-        } else {
-            Err(RingError::Basis { operation, found: b.basis, needed: a.basis })
-        }
-    }
-
-    // ----- construction of polynomials -----
-
-    /// The zero polynomial.
-    pub fn zero(&self, basis: Basis, domain: Domain) -> Poly {
-        let mut poly = self.blank(basis, domain);
-        self.for_each_limb(&mut poly, |_, _, limb| limb.fill(0));
-        poly
-    }
-
-    /// A uniform polynomial in the evaluation domain, expanded from stream `stream` of a public seed.
-    pub fn uniform(&self, seed: &Seed, stream: u32, basis: Basis) -> Poly {
-        let mut poly = self.blank(basis, Domain::Evaluation);
-        self.for_each_limb(&mut poly, |_, prime, limb| {
-            seed.fill_uniform(self.kernels(), stream, self.modulus(prime).q, limb)
-        });
-        poly
-    }
-
-    /// The same polynomial over fewer primes.
-    ///
-    /// # Errors
-    /// If `basis` is not contained in the polynomial's.
-    pub fn restricted(&self, poly: &Poly, basis: Basis) -> Result<Poly, RingError> {
-        self.check_own("restrict", poly)?;
-        let found = poly.basis;
-        if !found.contains(basis) {
-            return Err(RingError::Basis { operation: "restrict", found, needed: basis });
-        }
-        if let Some(on) = self.on() {
-            return on.unary(self, kernel::COPY, poly, basis);
-        }
-        let mut result = self.blank_from(&[poly], basis, poly.domain);
-        self.for_each_limb(&mut result, |i, _, limb| limb.copy_from_slice(poly.limb_over(basis, i)));
-        Ok(result)
-    }
-
-    /// `poly(X^k)` for a polynomial of another ring, whose degree is this ring's degree divided by `k` and whose chain
-    /// begins with the same primes. Coefficient domain in and out; chain primes alone.
-    ///
-    /// # Errors
-    /// If the rings do not fit each other, or the polynomial's domain or basis is not as described.
-    pub fn embed_from(&self, from: &Ring, poly: &Poly) -> Result<Poly, RingError> {
-        const OPERATION: &str = "embed into a larger ring";
-        from.check_domain(OPERATION, poly, Domain::Coefficient)?;
-        let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
-        if found != needed {
-            return Err(RingError::Basis { operation: OPERATION, found, needed });
-        }
-        let same_primes = self.chain().get(..found.chain) == from.chain().get(..found.chain);
-        let standard = self.kind() == RingKind::Standard && from.kind() == RingKind::Standard;
-        if !same_primes || !standard || !self.degree().is_multiple_of(from.degree()) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
-        if let Some(on) = self.on_with(from) {
-            return on.embed(self, poly);
-        }
-        let poly = &*from.here(poly)?;
-        let step = self.degree() / from.degree();
-        let mut result = self.blank_from(&[poly], found, Domain::Coefficient);
-        self.for_each_limb(&mut result, |i, _, limb| {
-            limb.fill(0);
-            limb.iter_mut().step_by(step).zip(poly.limb(i)).for_each(|(target, source)| *target = *source);
-        });
-        Ok(result)
-    }
-
-    // ----- transforms -----
-
-    /// Transforms to the evaluation domain, in place. No effect on a polynomial that is already in this domain.
-    pub fn to_evaluation(&self, poly: &mut Poly) -> Result<(), RingError> {
-        self.check_own("to_evaluation", poly)?;
-        if poly.domain == Domain::Evaluation {
-            return Ok(());
-        }
-        if let Some(on) = self.on() {
-            return on.to_evaluation(self, poly);
-        }
-        poly.domain = Domain::Evaluation;
-        self.for_each_limb(poly, |_, prime, limb| {
-            let table = self.table(prime);
-            self.kernels().scale_assign(&table.modulus, limb, table.modulus.shoup(table.modulus.r));
-            self.forward(prime, &mut [limb]);
-        });
-        Ok(())
-    }
-
-    /// Transforms to the coefficient domain, in place. No effect on a polynomial that is already in this domain.
-    pub fn to_coefficients(&self, poly: &mut Poly) -> Result<(), RingError> {
-        self.check_own("to_coefficients", poly)?;
-        if poly.domain == Domain::Coefficient {
-            return Ok(());
-        }
-        if let Some(on) = self.on() {
-            return on.to_coefficients(self, poly);
-        }
-        poly.domain = Domain::Coefficient;
-        self.for_each_limb(poly, |_, prime, limb| {
-            let table = self.table(prime);
-            let scale = table.modulus.from_montgomery(table.degree_inverse);
-            self.kernels().ntt_inverse(table, limb, table.modulus.shoup(scale));
-            self.unfold(prime, limb);
-        });
-        Ok(())
-    }
-
-    /// Forward transform of coefficient limbs that are already in Montgomery form.
-    pub(crate) fn forward(&self, prime: usize, limbs: &mut [&mut [u32]]) {
-        let table = self.table(prime);
-        if self.kind() == RingKind::ConjugateInvariant {
-            let imaginary = table.modulus.shoup(table.imaginary);
-            limbs.iter_mut().for_each(|limb| self.kernels().fold(&table.modulus, imaginary, limb));
-        }
-        self.kernels().ntt_forward(table, limbs);
-    }
-
-    /// Undoes the fold of the conjugate-invariant ring after an inverse transform.
-    pub(crate) fn unfold(&self, prime: usize, limb: &mut [u32]) {
-        if self.kind() == RingKind::ConjugateInvariant {
-            let table = self.table(prime);
-            self.kernels().unfold(&table.modulus, table.modulus.shoup(table.imaginary), limb);
-        }
-    }
-
-    // ----- arithmetic -----
-
-    /// `a + b` over the basis of `a`. `b` may be over more primes than `a`.
-    pub fn add(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
-        self.check_pair("add", a, b)?;
-        if let Some(on) = self.on() {
-            return on.binary(self, kernel::SUM, a, b);
-        }
-        let mut sum = self.blank_from(&[a, b], a.basis, a.domain);
-        self.for_each_limb(&mut sum, |i, prime, limb| {
-            let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
-            in_blocks(limb, a.limb(i), |limb, block| self.kernels().add_assign(modulus, limb, &b[block]));
-        });
-        Ok(sum)
-    }
-
-    /// `a - b` over the basis of `a`. `b` may be over more primes than `a`.
-    pub fn sub(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
-        self.check_pair("subtract", a, b)?;
-        if let Some(on) = self.on() {
-            return on.binary(self, kernel::DIFFERENCE, a, b);
-        }
-        let mut difference = self.blank_from(&[a, b], a.basis, a.domain);
-        self.for_each_limb(&mut difference, |i, prime, limb| {
-            let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
-            in_blocks(limb, a.limb(i), |limb, block| self.kernels().sub_assign(modulus, limb, &b[block]));
-        });
-        Ok(difference)
-    }
-
-    /// `a * b` over the basis of `a`, in the evaluation domain. `b` may be over more primes than `a`.
-    pub fn mul(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
-        self.check_domain("multiply", a, Domain::Evaluation)?;
-        self.check_pair("multiply", a, b)?;
-        if let Some(on) = self.on() {
-            return on.binary(self, kernel::PRODUCT, a, b);
-        }
-        let mut product = self.blank_from(&[a, b], a.basis, a.domain);
-        self.for_each_limb(&mut product, |i, prime, limb| {
-            let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
-            in_blocks(limb, a.limb(i), |limb, block| self.kernels().mul_assign(modulus, limb, &b[block]));
-        });
-        Ok(product)
-    }
-
-    /// `a += b`. `b` may be over more primes than `a`.
-    pub fn add_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
-        self.check_pair("add", a, b)?;
-        a.words.inherit(b.is_secret());
-        let basis = a.basis;
-        if let Some(on) = self.on() {
-            return on.binary_assign(self, kernel::SUM, a, b);
-        }
-        self.for_each_limb(a, |i, prime, limb| {
-            self.kernels().add_assign(self.modulus(prime), limb, b.limb_over(basis, i));
-        });
-        Ok(())
-    }
-
-    /// `a -= b`. `b` may be over more primes than `a`.
-    pub fn sub_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
-        self.check_pair("subtract", a, b)?;
-        a.words.inherit(b.is_secret());
-        let basis = a.basis;
-        if let Some(on) = self.on() {
-            return on.binary_assign(self, kernel::DIFFERENCE, a, b);
-        }
-        self.for_each_limb(a, |i, prime, limb| {
-            self.kernels().sub_assign(self.modulus(prime), limb, b.limb_over(basis, i));
-        });
-        Ok(())
-    }
-
-    /// `a = -a`.
-    pub fn neg_assign(&self, a: &mut Poly) -> Result<(), RingError> {
-        self.check_own("negate", a)?;
-        if let Some(on) = self.on() {
-            return on.unary_assign(self, kernel::NEGATIVE, a);
-        }
-        self.for_each_limb(a, |_, prime, limb| self.kernels().neg_assign(self.modulus(prime), limb));
-        Ok(())
-    }
-
-    /// `a *= b` in the evaluation domain. `b` may be over more primes than `a`.
-    pub fn mul_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
-        self.check_domain("multiply", a, Domain::Evaluation)?;
-        self.check_pair("multiply", a, b)?;
-        a.words.inherit(b.is_secret());
-        let basis = a.basis;
-        if let Some(on) = self.on() {
-            return on.binary_assign(self, kernel::PRODUCT, a, b);
-        }
-        self.for_each_limb(a, |i, prime, limb| {
-            self.kernels().mul_assign(self.modulus(prime), limb, b.limb_over(basis, i));
-        });
-        Ok(())
-    }
-
-    /// `acc += a * b` in the evaluation domain. `a` and `b` may have more chain primes than `acc`.
-    pub fn mul_add_assign(&self, acc: &mut Poly, a: &Poly, b: &Poly) -> Result<(), RingError> {
-        self.check_domain("multiply-add", acc, Domain::Evaluation)?;
-        self.check_pair("multiply-add", acc, a)?;
-        self.check_pair("multiply-add", acc, b)?;
-        acc.words.inherit(a.is_secret() || b.is_secret());
-        if let Some(on) = self.on() {
-            return on.add_product(self, acc, a, b);
-        }
-        let basis = acc.basis;
-        self.for_each_limb(acc, |i, prime, limb| {
-            let (a, b) = (a.limb_over(basis, i), b.limb_over(basis, i));
-            self.kernels().mul_add_assign(self.modulus(prime), limb, a, b);
-        });
-        Ok(())
-    }
-
-    /// The tensor product `(a0 b0, a0 b1 + a1 b0, a1 b1)` over `basis`, in the evaluation domain. The operands may be
-    /// over more primes.
-    pub fn tensor(&self, a: [&Poly; 2], b: [&Poly; 2], basis: Basis) -> Result<[Poly; 3], RingError> {
-        for operand in a.into_iter().chain(b) {
-            self.check_domain("tensor product", operand, Domain::Evaluation)?;
-            if !operand.basis.contains(basis) {
-                return Err(RingError::Basis { operation: "tensor product", found: operand.basis, needed: basis });
-            }
-        }
-        if let Some(on) = self.on() {
-            return on.tensor(self, a, b, basis);
-        }
-        let operands = [a[0], a[1], b[0], b[1]];
-        let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank_from(&operands, basis, Domain::Evaluation));
-        let [d0, d1, d2] = &mut out;
-        let stride = self.stride();
-        let limbs =
-            d0.words.par_chunks_mut(stride).zip(d1.words.par_chunks_mut(stride)).zip(d2.words.par_chunks_mut(stride));
-        let (n, index) = (self.degree(), self.prime_index(basis));
-        limbs.enumerate().for_each(|(i, ((d0, d1), d2))| {
-            self.kernels().tensor(
-                self.modulus(index(i)),
-                a.map(|p| p.limb_over(basis, i)),
-                b.map(|p| p.limb_over(basis, i)),
-                [&mut d0[..n], &mut d1[..n], &mut d2[..n]],
-            );
-        });
-        Ok(out)
-    }
-
-    /// `a *= factor` for an integer factor.
-    pub fn scale_assign(&self, a: &mut Poly, factor: i128) -> Result<(), RingError> {
-        self.check_own("scale", a)?;
-        if let Some(on) = self.on() {
-            return on.scale_assign(self, a, factor);
-        }
-        self.for_each_limb(a, |_, prime, limb| {
-            let modulus = self.modulus(prime);
-            self.kernels().scale_assign(modulus, limb, modulus.shoup(modulus.from_i128(factor)));
-        });
-        Ok(())
-    }
-
-    /// `sum_i factor_i * poly_i` over `basis`, for integer factors. The polynomials may be over more primes.
-    ///
-    /// # Errors
-    /// If there are no terms, or a polynomial is of another ring, in another domain than the first or lacks primes.
-    pub fn sum_of_multiples(&self, terms: &[(&Poly, i128)], basis: Basis) -> Result<Poly, RingError> {
-        const OPERATION: &str = "sum of multiples";
-        let Some(((first, factor), others)) = terms.split_first() else {
-            return Err(RingError::Length { what: "the terms of a sum", found: 0, needed: "at least one" });
-        };
-        for (poly, _) in terms {
-            self.check_domain(OPERATION, poly, first.domain)?;
-            if !poly.basis.contains(basis) {
-                return Err(RingError::Basis { operation: OPERATION, found: poly.basis, needed: basis });
-            }
-        }
-        if let Some(on) = self.on() {
-            return on.sum_of_multiples(self, terms, basis);
-        }
-        let mut sum = self.blank(basis, first.domain);
-        sum.words.inherit(terms.iter().any(|(poly, _)| poly.is_secret()));
-        self.for_each_limb(&mut sum, |i, prime, limb| {
-            let (kernels, modulus) = (self.kernels(), self.modulus(prime));
-            let word = |factor: i128| modulus.shoup(modulus.from_i128(factor));
-            let others: Vec<(&[u32], Shoup)> = others.iter().map(|(p, f)| (p.limb_over(basis, i), word(*f))).collect();
-            in_blocks(limb, first.limb_over(basis, i), |limb, block| {
-                kernels.scale_assign(modulus, limb, word(*factor));
-                for (poly, factor) in &others {
-                    kernels.add_scaled_assign(modulus, limb, &poly[block.clone()], *factor);
-                }
-            });
-        });
-        Ok(sum)
-    }
-
-    /// `a *= X^(n/2)`, which multiplies every complex slot by `i`. Standard ring, evaluation domain.
-    pub fn mul_imaginary_assign(&self, a: &mut Poly) -> Result<(), RingError> {
-        self.check_domain("multiply by i", a, Domain::Evaluation)?;
-        if self.kind() != RingKind::Standard {
-            return Err(RingError::Galois { found: self.degree() as u64 / 2 });
-        }
-        if let Some(on) = self.on() {
-            return on.unary_assign(self, kernel::TIMES_IMAGINARY, a);
-        }
-        self.for_each_limb(a, |_, prime, limb| {
-            let table = self.table(prime);
-            let (low, high) = limb.split_at_mut(limb.len() / 2);
-            let modulus = &table.modulus;
-            self.kernels().scale_assign(modulus, low, modulus.shoup(table.imaginary));
-            self.kernels().scale_assign(modulus, high, modulus.shoup(modulus.neg(table.imaginary)));
-        });
-        Ok(())
-    }
-
-    /// Adds the constant polynomial `constant` (an integer). Evaluation domain.
-    pub fn add_constant_assign(&self, a: &mut Poly, constant: i128) -> Result<(), RingError> {
-        self.check_domain("add a constant", a, Domain::Evaluation)?;
-        if let Some(on) = self.on() {
-            return on.add_constant(self, a, constant);
-        }
-        self.for_each_limb(a, |_, prime, limb| {
-            let modulus = self.modulus(prime);
-            let residue = modulus.to_montgomery(modulus.from_i128(constant));
-            self.kernels().add_word_assign(modulus, limb, residue);
-        });
-        Ok(())
-    }
-
-    /// The image under `X -> X^galois`, in the polynomial's domain.
-    ///
-    /// # Errors
-    /// If the map is no automorphism: `galois` must be odd (1 modulo 4 in the conjugate-invariant ring) and below the
-    /// order of the ring's root of unity.
-    pub fn automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
-        self.check_own("automorphism", poly)?;
-        if poly.domain == Domain::Coefficient {
-            return self.coefficient_automorphism(poly, galois);
-        }
-        let permutation = self.permutation(galois)?;
-        if let Some(on) = self.on() {
-            return on.automorphisms(self, poly, &[galois]);
-        }
-        let mut result = self.blank_from(&[poly], poly.basis, Domain::Evaluation);
-        self.for_each_limb(&mut result, |i, _, limb| self.kernels().permute(&permutation, poly.limb(i), limb));
-        Ok(result)
-    }
-}
-
-impl Ring {
-    /// Coefficient `i` moves to `i * galois`, with the sign of `X^n = -1`; in the conjugate-invariant ring `X^i + X^-i`
-    /// moves to `X^(i galois) + X^(-i galois)`.
-    fn coefficient_automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
-        self.permutation(galois)?;
-        if let Some(on) = self.on() {
-            return on.coefficient_map(self, poly, galois as u32, 0);
-        }
-        let n = self.degree() as u64;
-        let half = u64::from(self.kind().prime_step(self.degree())) / 2;
-        let mut result = self.blank_from(&[poly], poly.basis, Domain::Coefficient);
-        self.for_each_limb(&mut result, |i, prime, limb| {
-            let modulus = self.modulus(prime);
-            for (k, &coefficient) in poly.limb(i).iter().enumerate() {
-                // X^half = -1; in the conjugate-invariant ring, where half = 2n, X^e = -X^-(2n - e).
-                let exponent = k as u64 * galois % (2 * half);
-                let (mut exponent, mut negative) = (exponent % half, exponent >= half);
-                if exponent > n {
-                    (exponent, negative) = (half - exponent, !negative);
-                }
-                limb[exponent as usize] = if negative { modulus.neg(coefficient) } else { coefficient };
-            }
-        });
-        Ok(result)
-    }
 }
 
 /// Number of primes of [`Special::Short`], for `special` special primes: 0.45 of them, rounded up. With more, the
 /// lowest levels gain less; with fewer, fewer levels gain.
 const fn short_special(special: usize) -> usize {
     (9 * special).div_ceil(20)
-}
-
-fn check(literal: &RingLiteral) -> Result<(), RingError> {
-    let RingLiteral { degree, kind, chain, terminal, special, digit_len } = literal;
-    if !degree.is_power_of_two() || !(1 << 9..=1 << 17).contains(degree) {
-        return Err(RingError::Degree { found: *degree });
-    }
-    let step = kind.prime_step(*degree);
-    let mut seen = std::collections::HashSet::new();
-    for &q in chain.iter().chain(terminal).chain(special) {
-        if q >= crate::modular::PRIME_LIMIT || q % step != 1 || !is_prime(q) || !seen.insert(q) {
-            return Err(RingError::Prime { found: q, step });
-        }
-    }
-    let lengths = [
-        ("the chain", chain.len(), 1..=1024, "1 to 1024"),
-        (
-            "the list of terminal primes",
-            terminal.len(),
-            0..=MAX_TERMINAL.min(digit_len.saturating_sub(1)),
-            "0 to 8, fewer than a digit",
-        ),
-        ("the list of special primes", special.len(), 0..=MAX_SPECIAL, "0 to 16"),
-        ("a digit", *digit_len, 1..=chain.len().max(1), "1 to the chain's length"),
-    ];
-    for (what, found, range, needed) in lengths {
-        if !range.contains(&found) {
-            return Err(RingError::Length { what, found, needed });
-        }
-    }
-    Ok(())
 }
 
 /// The entry of a cache, made if there is none.

@@ -11,10 +11,11 @@ use chacha20::{ChaCha20Legacy, ChaCha20Rng};
 use rand_core::{Rng, SeedableRng};
 use zeroize::{Zeroizing, zeroize_stack};
 
+use crate::backend::Backend;
 use crate::error::RingError;
 use crate::fork::process_generation;
+use crate::kernels::Kernels;
 use crate::kernels::portable::Portable;
-use crate::kernels::{Backend, Kernels};
 
 /// The standard deviation of error polynomials.
 pub const ERROR_SIGMA: f64 = 3.19;

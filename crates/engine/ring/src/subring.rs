@@ -3,9 +3,10 @@
 //! In the order of the evaluation domain, the values of a polynomial in `X^run` come in runs of `run` equal ones. In
 //! the standard ring these are the encodings of vectors whose slots repeat.
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// A polynomial in the evaluation domain whose values come in runs of equal ones. One value of each run is stored.

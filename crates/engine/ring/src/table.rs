@@ -9,10 +9,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::stored::Stored;
 

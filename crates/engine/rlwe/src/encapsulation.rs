@@ -14,11 +14,11 @@ use unspoken_ring::{Basis, Poly, Ring};
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
-use crate::keys::{KeyKind, SecretKey};
+use crate::key_kind::KeyKind;
+use crate::keys::SecretKey;
 use crate::parameters::{EncapsulationLiteral, Parameters};
-use crate::secured::DerivedSecret;
+use crate::secured::{DerivedSecret, query_degree};
 use crate::security::SPARSE_WEIGHT;
-use crate::subring_query::query_degree;
 
 impl Parameters {
     /// The shape of the keys under the sparse secret.

@@ -2,7 +2,7 @@
 
 use unspoken_ring::RingError;
 
-use crate::keys::KeyKind;
+use crate::key_kind::KeyKind;
 
 /// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]

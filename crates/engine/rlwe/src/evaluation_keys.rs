@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use unspoken_ring::{Basis, GadgetKey, Poly, Recording, Ring, SecretRng, Special};
 
 use crate::error::RlweError;
+use crate::key_kind::KeyKind;
 use crate::key_plan::{KeyPlan, KeyStorage, generate_keys};
-use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
+use crate::keys::SecretKey;
+use crate::switching_key::SeededSwitchingKey;
 
 /// The switching keys of one client, on the server.
 ///

@@ -10,13 +10,11 @@ use zeroize::Zeroizing;
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
-use crate::keys::{KeyKind, SecretKey};
+use crate::key_kind::KeyKind;
+use crate::keys::SecretKey;
 use crate::parameters::Parameters;
-use crate::secured::DerivedSecret;
-use crate::security::{SECURITY_BITS, SecretDistribution, max_log2_modulus, security_bits};
-
-/// The distribution of the secret.
-pub(crate) const HALF_SECRET: SecretDistribution = SecretDistribution::UniformTernary;
+use crate::secured::{DerivedSecret, HALF_SECRET};
+use crate::security::{SECURITY_BITS, max_log2_modulus, security_bits};
 
 impl Parameters {
     /// Checks that a key to the ring of half the degree, for ciphertexts of `chain` chain primes, has 128 bits of

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unspoken_ring::{Basis, Ring, SecretRng, Special};
 
 use crate::error::RlweError;
-use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
+use crate::key_kind::KeyKind;
+use crate::keys::SecretKey;
+use crate::switching_key::SeededSwitchingKey;
 
 /// The switching keys that a circuit needs, each with the number of chain primes that it must cover.
 ///

@@ -6,11 +6,10 @@
 use unspoken_ring::{Basis, ERROR_SIGMA, RingKind, SecretRng};
 
 use crate::error::RlweError;
-use crate::half_ring::HALF_SECRET;
-use crate::keys::{KeyKind, SecretKey};
+use crate::key_kind::KeyKind;
+use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SPARSE_WEIGHT, SecretDistribution, security_bits};
-use crate::subring_query::query_degree;
 
 /// One kind of object under a secret and its security, for reports.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,6 +195,33 @@ fn least_small_degree(parameters: &Parameters) -> Option<usize> {
 fn secured(what: &'static str, (degree, secret): (usize, SecretDistribution), log2_modulus: f64) -> SecuredObject {
     let security_bits = security_bits(degree, log2_modulus, secret);
     SecuredObject { what, degree, log2_modulus, secret, sigma: ERROR_SIGMA, security_bits }
+}
+
+/// The distribution of the secret.
+pub(crate) const HALF_SECRET: SecretDistribution = SecretDistribution::UniformTernary;
+
+/// `log2` of the least degree of the ring of queries.
+const MIN_LOG2_DEGREE: u32 = 14;
+
+/// Degree of the rings of insecure sets over the degree of their queries.
+const INSECURE_RATIO: usize = 2;
+
+/// The degree of the ring of subring queries: the smallest one from 2^14 with 128 bits of security.
+///
+/// # Errors
+/// If the parameters are not made for bootstrapping, or no degree below their own is secure.
+pub(crate) fn query_degree(parameters: &Parameters) -> Result<usize, RlweError> {
+    parameters.encapsulation()?;
+    let degree = parameters.ring().degree();
+    if parameters.is_insecure() {
+        return Ok(degree / INSECURE_RATIO);
+    }
+    let bits = parameters.log2_modulus(Basis::chain(1));
+    let secure = |degree: &usize| security_bits(*degree, bits, SPARSE_SECRET) >= SECURITY_BITS;
+    (MIN_LOG2_DEGREE..degree.ilog2()).map(|log2| 1 << log2).find(secure).ok_or_else(|| {
+        let reason = "no ring of smaller degree has a secure sparse secret".into();
+        RlweError::Encapsulation { name: parameters.name().into(), reason }
+    })
 }
 
 #[cfg(test)]

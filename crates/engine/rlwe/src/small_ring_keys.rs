@@ -4,7 +4,8 @@ use unspoken_ring::{GadgetKey, Poly, Ring, SecretRng, Seed};
 use zeroize::Zeroizing;
 
 use crate::error::RlweError;
-use crate::keys::{KeyKind, SecretKey, secret_poly};
+use crate::key_kind::KeyKind;
+use crate::keys::{SecretKey, secret_poly};
 use crate::secured::DerivedSecret;
 use crate::small_ring::SmallRing;
 

@@ -17,24 +17,19 @@ use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::compact_query::{SEED_BYTES, check_elements, mask_seed, torus_message};
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
-use crate::keys::{KeyKind, SecretKey};
+use crate::key_kind::KeyKind;
+use crate::keys::SecretKey;
 use crate::parameters::{Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral};
-use crate::secured::DerivedSecret;
-use crate::security::{SECURITY_BITS, SPARSE_SECRET, SPARSE_WEIGHT, security_bits};
+use crate::secured::{DerivedSecret, query_degree};
+use crate::security::{SPARSE_SECRET, SPARSE_WEIGHT};
 
 const SEED_LABEL: &str = "unspoken 2026 mask of a subring query";
 const WHAT: &str = "a subring query";
-
-/// `log2` of the least degree of the ring of queries.
-const MIN_LOG2_DEGREE: u32 = 14;
 
 /// Maximum number of elements of a query, and the largest part of its ring that they take. Longer queries need longer
 /// maps from coefficients to slots, whose keys are what these queries save.
 const MAX_ELEMENTS: usize = 4096;
 const MIN_DEGREE_RATIO: usize = 2;
-
-/// Degree of the rings of insecure sets over the degree of their queries.
-const INSECURE_RATIO: usize = 2;
 
 /// The ring of subring queries of a parameter set, and the number of elements of a query.
 #[derive(Clone, Debug)]
@@ -44,24 +39,6 @@ pub struct SubringQueryParameters {
     main: Fingerprint,
     /// Number of elements, a power of two.
     count: usize,
-}
-
-/// The degree of the ring of subring queries: the smallest one from 2^14 with 128 bits of security.
-///
-/// # Errors
-/// If the parameters are not made for bootstrapping, or no degree below their own is secure.
-pub(crate) fn query_degree(parameters: &Parameters) -> Result<usize, RlweError> {
-    parameters.encapsulation()?;
-    let degree = parameters.ring().degree();
-    if parameters.is_insecure() {
-        return Ok(degree / INSECURE_RATIO);
-    }
-    let bits = parameters.log2_modulus(Basis::chain(1));
-    let secure = |degree: &usize| security_bits(*degree, bits, SPARSE_SECRET) >= SECURITY_BITS;
-    (MIN_LOG2_DEGREE..degree.ilog2()).map(|log2| 1 << log2).find(secure).ok_or_else(|| {
-        let reason = "no ring of smaller degree has a secure sparse secret".into();
-        RlweError::Encapsulation { name: parameters.name().into(), reason }
-    })
 }
 
 impl SubringQueryParameters {

@@ -5,8 +5,8 @@ use unspoken_ring::{Basis, Decomposed, Domain, GadgetKey, Poly, Ring};
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
+use crate::key_kind::KeyKind;
 use crate::key_plan::KeyPlan;
-use crate::keys::KeyKind;
 
 /// A ciphertext over an extended basis ([`Ring::switching_basis`]), times the product `P` of its special primes.
 ///

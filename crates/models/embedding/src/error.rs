@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use unspoken_store::FileError;
 
-use crate::table::LARGEST_VALUE;
+use crate::limits::LARGEST_VALUE;
 
 /// An embedding table could not be read or built.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,9 @@
 //! Plaintext embedding tables.
 
+use crate::LARGEST_VALUE;
 use crate::error::TableError;
 use crate::shape::MAX_WIDTH;
 use crate::tokens::{TokenList, UNKNOWN_NAMES};
-
-/// Maximum magnitude of a value. Trained embeddings stay below a hundred; with this bound no sum of squares overflows.
-pub const LARGEST_VALUE: f32 = 1e6;
 
 /// An embedding table: one row of `width` numbers for each token, all finite and of magnitude at most
 /// [`LARGEST_VALUE`]. Read one with [`Source`](crate::Source).

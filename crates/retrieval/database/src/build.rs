@@ -21,8 +21,9 @@ use crate::lock::Lock;
 use crate::manifest::{Manifest, SealingId, sweep};
 use crate::newest::Newest;
 use crate::place::{Buckets, Random, place};
+use crate::progress::{Monitor, Phase, Progress};
 use crate::records::{Collected, Duplicates, Record, Strings};
-use crate::store::{Monitor, Phase, Plan, Progress};
+use crate::store::Plan;
 
 /// Number of layouts that are tried. Each has a tenth more room than the one before.
 const ATTEMPTS: usize = 12;

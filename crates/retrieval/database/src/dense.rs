@@ -21,8 +21,8 @@ use unspoken_ring::{DeviceCopy, Stored};
 
 use crate::disk::DiskFile;
 use crate::error::DatabaseError;
-use crate::geometry::{HEADER_BYTES, piece};
-use crate::store::{Monitor, Phase, check};
+use crate::format::{HEADER_BYTES, piece};
+use crate::progress::{Monitor, Phase, check};
 
 /// Alignment of packings in the file.
 const ALIGNMENT: usize = 64;

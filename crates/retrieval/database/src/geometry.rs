@@ -6,10 +6,8 @@ use unspoken_pir_scheme::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, Table
 
 use crate::dense::DenseTables;
 use crate::error::DatabaseError;
+use crate::format::HEADER_BYTES;
 use crate::transformed::TransformedTables;
-
-/// Bytes of the headers of the table file and the cells file: a page, so that the data after it is aligned in memory.
-pub(crate) const HEADER_BYTES: u64 = 4096;
 
 /// Offsets and sizes of the data in the files.
 #[derive(Clone, Debug)]
@@ -54,6 +52,11 @@ impl Geometry {
         self.tables.layout()
     }
 
+    /// Number of cells, and bytes of each.
+    pub fn cells(&self) -> (u64, usize) {
+        (self.layout().cells(), self.cell_bytes)
+    }
+
     /// Bytes of the file of the tables.
     pub fn table_bytes(&self) -> u64 {
         match &self.content {
@@ -81,11 +84,6 @@ pub(crate) fn tables(
         Some(masks) => tables.with_masks(masks)?,
         None => tables,
     })
-}
-
-/// The piece of a cell that is in a plane. The last one may be shorter than the others.
-pub(crate) fn piece(cell: &[u8], piece_bytes: usize, plane: usize) -> &[u8] {
-    cell.chunks(piece_bytes).nth(plane).unwrap_or_default()
 }
 
 /// Hash of everything that the content of tables of a kind depends on, beside the layout and the seed of their masks.

@@ -10,9 +10,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::cells::open;
 use crate::disk::DiskFile;
 use crate::error::{DatabaseError, io_error};
-use crate::generation::open;
 use crate::geometry::Geometry;
 use crate::manifest::{Files, Manifest};
 

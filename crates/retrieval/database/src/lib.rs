@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod build;
+mod cells;
 mod commits;
 #[cfg(test)]
 mod crash;
@@ -10,8 +11,10 @@ mod disk;
 mod edited;
 mod encrypted;
 mod error;
+mod format;
 mod generation;
 mod geometry;
+mod hashed;
 mod journal;
 mod lock;
 mod manifest;
@@ -19,6 +22,7 @@ mod manifest;
 mod masks_tests;
 mod newest;
 mod place;
+mod progress;
 mod records;
 mod shard;
 mod snapshot;
@@ -33,9 +37,9 @@ pub use database::Database;
 pub use encrypted::{Declaration, EncryptedSnapshot, EncryptedStore};
 pub use error::DatabaseError;
 pub use manifest::SealingId;
+pub use progress::{Phase, Progress};
 pub use records::{Duplicates, Record};
 pub use shard::Shard;
 pub use snapshot::Snapshot;
 pub use split::Split;
-pub use store::{Phase, Progress};
 pub use writer::Writer;

@@ -1,19 +1,18 @@
 //! The manifest: the file that names the current files of the database. It is the only file that is replaced.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use unspoken_files::is_temporary_of;
 use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_pir_scheme::{Layout, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
-use crate::encrypted;
 use crate::error::{DatabaseError, io_error};
+use crate::format;
 use crate::geometry::{Geometry, fingerprint};
+use crate::hashed::{other_format, publish_sealed, read_sealed};
 
 /// Version of the format of all files. Earlier releases know the first one, and neither other kinds of tables nor
 /// sealings, shards or masks of a database's own.
@@ -41,12 +40,6 @@ const ENCRYPTED_FORMAT: u32 = 4;
 
 /// The version of databases with dense tables that have masks of their own, and of their shards.
 const MASKS_FORMAT: u32 = 5;
-
-/// Maximum bytes of a manifest. A typical one has a few hundred.
-const MAX_BYTES: u64 = 64 << 10;
-
-/// Name of the file.
-pub(crate) const NAME: &str = "manifest.json";
 
 /// Content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,14 +82,6 @@ pub(crate) struct ShardEntry {
     pub shards: u32,
     /// Id of the split, in hexadecimal digits.
     pub split: String,
-}
-
-/// A manifest file: the content and its hash.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sealed<M> {
-    manifest: M,
-    blake3: String,
 }
 
 fn is_default(kind: &TableKind) -> bool {
@@ -205,7 +190,7 @@ impl Manifest {
 
     /// Reads a manifest and checks its hash and its format.
     fn read_any(dir: &Path) -> Result<Self, DatabaseError> {
-        let manifest: Manifest = read_sealed(dir, NAME, NEWEST_FORMAT)?;
+        let manifest: Manifest = read_sealed(dir, format::MANIFEST, NEWEST_FORMAT)?;
         if manifest.format != format_of(&manifest) {
             return Err(other_format(manifest.format.into(), NEWEST_FORMAT));
         }
@@ -214,7 +199,7 @@ impl Manifest {
 
     /// Replaces the manifest by this one, atomically and durably.
     pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
-        publish_sealed(self, disk, dir, NAME)
+        publish_sealed(self, disk, dir, format::MANIFEST)
     }
 
     /// Whether both databases have the same parameters, so that clients of one can use their keys with the other. Their
@@ -235,57 +220,6 @@ impl Manifest {
     }
 }
 
-/// Reads a manifest of a type from its file in a directory, and checks its hash. The file may be of a format that is
-/// newer than `newest`, which this program does not read.
-pub(crate) fn read_sealed<M: Serialize + DeserializeOwned>(
-    dir: &Path,
-    name: &str,
-    newest: u32,
-) -> Result<M, DatabaseError> {
-    let path = dir.join(name);
-    let mut bytes = Vec::new();
-    match File::open(&path) {
-        Ok(file) => file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(DatabaseError::Missing { dir: dir.into() });
-        }
-        Err(error) => return Err(io_error("open", &path)(error)),
-    };
-    let corrupted = |what| DatabaseError::Corrupted { file: name.into(), bytes: 0..bytes.len() as u64, what };
-    let Ok(sealed) = serde_json::from_slice::<Sealed<M>>(&bytes) else {
-        let json = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
-        let format = json.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
-        let newer = format.filter(|&found| found > newest.into());
-        return Err(newer.map_or_else(|| corrupted("it is no manifest"), |found| other_format(found, newest)));
-    };
-    match render(&sealed.manifest)?.as_bytes() == bytes {
-        true => Ok(sealed.manifest),
-        false => Err(corrupted("its hash is wrong")),
-    }
-}
-
-/// Replaces a manifest in a directory, atomically and durably.
-pub(crate) fn publish_sealed(
-    manifest: &impl Serialize,
-    disk: &Disk,
-    dir: &Path,
-    name: &str,
-) -> Result<(), DatabaseError> {
-    disk.replace(&dir.join(name), render(manifest)?.as_bytes())
-}
-
-/// The error of a format that this program does not read.
-pub(crate) fn other_format(found: u64, newest: u32) -> DatabaseError {
-    let (found, needed) = (found.to_string(), format!("1 to {newest}"));
-    DatabaseError::Format { what: "format", found, needed }
-}
-
-fn render(manifest: &impl Serialize) -> Result<String, DatabaseError> {
-    let failed = |error: serde_json::Error| DatabaseError::Source(error.into());
-    let blake3 = blake3::hash(&serde_json::to_vec(manifest).map_err(failed)?).to_string();
-    Ok(serde_json::to_string_pretty(&Sealed { manifest, blake3 }).map_err(failed)? + "\n")
-}
-
 /// Removes files of other generations, which a crash may have left.
 pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), DatabaseError> {
     let kept = Files::new(dir, generation);
@@ -300,7 +234,7 @@ pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), Data
         let ours = ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin"))
             || numbered("journal-", ".log")
             || numbered("newest-", ".txt");
-        let replaced = [NAME, encrypted::MANIFEST, encrypted::UPLOAD].map(|name| dir.join(name));
+        let replaced = [format::MANIFEST, format::ENCRYPTED_MANIFEST, format::UPLOAD].map(|name| dir.join(name));
         let replaced = replaced.iter().chain([&kept.newest]);
         let temporary = replaced.into_iter().any(|path| is_temporary_of(path, file_name));
         if (ours && !kept.all().contains(&path.as_path())) || temporary {

@@ -8,10 +8,15 @@ use unspoken_pir_scheme::{
 };
 use unspoken_ring::SecretRng;
 
+use crate::build::Builder;
+use crate::database::Database;
 use crate::disk::Disk;
 use crate::geometry::Geometry;
-use crate::store::{Monitor, Plan};
-use crate::{Builder, Database, Record, Snapshot, Writer};
+use crate::progress::Monitor;
+use crate::records::Record;
+use crate::snapshot::Snapshot;
+use crate::store::Plan;
+use crate::writer::Writer;
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 

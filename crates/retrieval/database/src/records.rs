@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::error::DatabaseError;
-use crate::store::{Monitor, Phase};
+use crate::progress::{Monitor, Phase};
 
 /// Records between two reports of progress.
 const REPORT: u64 = 1 << 12;

@@ -7,9 +7,10 @@ use unspoken_pir_scheme::dense::{DensePart, GroupView};
 use unspoken_pir_scheme::{DatabaseShard, PirParameters, ShardId, Tables};
 use unspoken_ring::Device;
 
+use crate::cells::{map, open};
 use crate::dense::{CellChanges, DenseTables, Factors};
 use crate::error::DatabaseError;
-use crate::generation::{map, open, read_sums};
+use crate::generation::read_sums;
 use crate::geometry::tables;
 use crate::manifest::{Files, Manifest, SealingId, ShardEntry};
 use crate::sums::{HASH_BYTES, chunks, verify};

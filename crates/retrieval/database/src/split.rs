@@ -16,10 +16,11 @@ use crate::build::Target;
 use crate::dense::DenseTables;
 use crate::disk::Disk;
 use crate::error::DatabaseError;
-use crate::generation::TABLE_MAGIC;
+use crate::format::TABLE_MAGIC;
 use crate::manifest::{Files, Manifest, ShardEntry};
+use crate::progress::{Monitor, Progress, check};
 use crate::snapshot::Snapshot;
-use crate::store::{Monitor, Progress, check, check_space, write_whole};
+use crate::store::{check_space, write_whole};
 use crate::sums::hashes;
 
 /// Number of cells that are hashed between two looks whether the work is cancelled.

@@ -1,64 +1,19 @@
 //! Writing the files of a generation.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::cells::Cells;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{DatabaseError, io_error};
-use crate::generation::{CELLS_MAGIC, Cells, TABLE_MAGIC};
-use crate::geometry::{Content, Geometry, HEADER_BYTES};
+use crate::format::{CELLS_MAGIC, HEADER_BYTES, TABLE_MAGIC};
+use crate::geometry::{Content, Geometry};
 use crate::journal::Scope;
 use crate::manifest::{Files, Manifest, SealingId};
+use crate::progress::{Monitor, Phase};
 use crate::sums::hashes;
 
 /// Bytes of cells written at once.
 const WRITE_BYTES: usize = 4 << 20;
-
-/// Progress of a long operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Current phase.
-    pub phase: Phase,
-    /// Units done in this phase.
-    pub done: u64,
-    /// Total units of this phase, if known.
-    pub total: Option<u64>,
-}
-
-/// Phases of long operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Reading records; counted in records.
-    Read,
-    /// Finding a bucket for each record; counted in records.
-    Place,
-    /// Writing cells; counted in cells.
-    Write,
-    /// Encoding the tables; counted in entries, or in groups of dense tables.
-    Encode,
-}
-
-/// Progress callback and cancellation.
-pub(crate) struct Monitor<'a> {
-    pub progress: &'a mut dyn FnMut(Progress),
-    pub cancel: &'a AtomicBool,
-}
-
-impl Monitor<'_> {
-    /// Reports progress, and returns an error when the work is cancelled.
-    pub fn at(&mut self, phase: Phase, done: u64, total: Option<u64>) -> Result<(), DatabaseError> {
-        (self.progress)(Progress { phase, done, total });
-        check(self.cancel)
-    }
-}
-
-/// Returns an error when the work is cancelled.
-pub(crate) fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
-    match cancel.load(Ordering::Relaxed) {
-        true => Err(DatabaseError::Cancelled),
-        false => Ok(()),
-    }
-}
 
 /// Callback that appends the content of a cell. Zeros at its end may be left out.
 pub(crate) type CellWriter<'a> = dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError> + 'a;
@@ -101,7 +56,7 @@ impl Plan<'_> {
         let table = self.disk.create(&files.table)?;
         table.set_len(self.geometry.table_bytes())?;
         table.write_at(&TABLE_MAGIC, 0)?;
-        let mapped = Cells::map(self.geometry, cells.file(), &files.cells)?;
+        let mapped = Cells::map(self.geometry.cells(), cells.file(), &files.cells)?;
         match &self.geometry.content {
             Content::Transformed(tables) => tables.write(&table, &mapped, monitor)?,
             Content::Dense(tables) => tables.write(&table, |cell| mapped.get(cell), monitor)?,

@@ -8,11 +8,11 @@ use rayon::prelude::*;
 use unspoken_pir_scheme::{DatabaseShape, EntryChange, PirParameters, TableView, Tables, encode_entry};
 use unspoken_ring::{DeviceCopy, Poly, Stored, TableShape};
 
+use crate::cells::Cells;
 use crate::disk::DiskFile;
 use crate::error::DatabaseError;
-use crate::generation::Cells;
-use crate::geometry::{HEADER_BYTES, piece};
-use crate::store::{Monitor, Phase, check};
+use crate::format::{HEADER_BYTES, piece};
+use crate::progress::{Monitor, Phase, check};
 
 /// Columns that are encoded together: their words are written in runs of this number times all rows.
 const COLUMNS: usize = 8;

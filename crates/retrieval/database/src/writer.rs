@@ -7,17 +7,19 @@ use std::sync::atomic::AtomicBool;
 use unspoken_pir_scheme::layout::Bucket;
 use unspoken_pir_scheme::{Layout, LayoutError, TableKind};
 
+use crate::cells::Cells;
 use crate::commits::Commits;
 use crate::disk::Disk;
 use crate::edited::EditedBuckets;
 use crate::error::DatabaseError;
-use crate::generation::{Cells, open_cells};
+use crate::generation::open_cells;
 use crate::geometry::Geometry;
 use crate::journal::{Frame, Scope};
 use crate::lock::Lock;
 use crate::manifest::{Manifest, SealingId, sweep};
 use crate::place::{Random, place};
-use crate::store::{Monitor, Plan, Progress};
+use crate::progress::{Monitor, Progress};
+use crate::store::Plan;
 
 /// The writer of a database. There is one at a time; readers can read meanwhile.
 ///

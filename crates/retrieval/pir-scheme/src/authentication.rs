@@ -11,10 +11,8 @@ use zeroize::{Zeroizing, zeroize_stack};
 
 use crate::entry::HASH_STACK_BYTES;
 use crate::layout::{Layout, Length};
+use crate::table_kind::TAG_BYTES;
 use crate::tables::Tables;
-
-/// Bytes of a tag.
-pub(crate) const TAG_BYTES: usize = 16;
 
 /// Key of the tags of all databases of an owner.
 pub(crate) struct AuthenticationKey(Zeroizing<[u8; 32]>);

@@ -14,8 +14,8 @@ use unspoken_gsw::{Choice, Rgsw, RlweCiphertext};
 use unspoken_ring::{Domain, Poly, SecretRng, Seed};
 use zeroize::Zeroizing;
 
-use crate::authentication::TAG_BYTES;
 use crate::client::PirSecret;
+use crate::device::is_on_device;
 use crate::entry::encode_secret;
 use crate::error::{SchemeError, range};
 use crate::expansion;
@@ -23,9 +23,10 @@ use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
 use crate::query::Query;
 use crate::response::Response;
-use crate::server::{chosen, is_on_device, rotated_to_front, selected};
+use crate::server::{chosen, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
-use crate::tables::{PlaneShape, Tables};
+use crate::table_kind::{PlaneShape, TAG_BYTES};
+use crate::tables::Tables;
 
 /// Version of the mapping from records to encrypted entries.
 pub const ENCRYPTED_FORMAT: u32 = 1;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext, RotatedBit};
 use unspoken_ring::{DigitGadget, Domain, Poly, Seed};
 
+use crate::device::{each, is_on_device};
 use crate::error::{SchemeError, range};
 use crate::keys::PreparedKeys;
 use crate::query::Query;
-use crate::server::{each, is_on_device};
 use crate::shape::DatabaseShape;
 
 /// RGSW ciphertexts of the bits of a query's index, the lowest first: the first phase of [`answer`](crate::answer).

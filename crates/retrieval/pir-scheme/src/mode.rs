@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::error::SchemeError;
-
 /// The kind of a query: how it encrypts the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -47,14 +45,5 @@ impl fmt::Display for Mode {
             Mode::Bits => "bits",
             Mode::Packed => "packed",
         })
-    }
-}
-
-impl std::str::FromStr for Mode {
-    type Err = SchemeError;
-
-    fn from_str(name: &str) -> Result<Self, SchemeError> {
-        let found = Mode::ALL.into_iter().find(|mode| mode.to_string() == name);
-        found.ok_or_else(|| SchemeError::format("kind of queries", name, "compact, session, bits or packed"))
     }
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use unspoken_gsw::{Choice, GswError, Rgsw, RlweCiphertext, SmallRing};
-use unspoken_ring::{Device, Poly, TableFactors};
+use unspoken_ring::{Poly, TableFactors};
 
 use crate::database::{EntryChange, TableView};
+use crate::device::is_on_device;
 use crate::error::SchemeError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
@@ -212,23 +213,6 @@ pub(crate) fn row_sums(
         sum.iter_mut().zip(factor).try_for_each(|(sum, factor)| ring.mul_add_assign(sum, factor, difference))?;
     }
     Ok(sums.into_iter().map(RlweCiphertext::from_components).collect())
-}
-
-/// Whether a ring computes on a device.
-pub(crate) fn is_on_device(ring: &SmallRing) -> bool {
-    ring.device().is_some_and(Device::is_in_use)
-}
-
-/// Does work for each of some items: on all threads, or one after the other if it only queues kernels of a device.
-pub(crate) fn each<T: Send, R: Send, E: Send>(
-    ring: &SmallRing,
-    items: Vec<T>,
-    work: impl Fn(T) -> Result<R, E> + Sync,
-) -> Result<Vec<R>, E> {
-    match is_on_device(ring) {
-        true => items.into_iter().map(work).collect(),
-        false => items.into_par_iter().map(&work).collect(),
-    }
 }
 
 /// The chosen ones of many ciphertexts, by bits of one gadget.

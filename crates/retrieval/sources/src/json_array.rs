@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
 use std::rc::Rc;
 
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
@@ -21,15 +20,6 @@ use crate::spec::SourceSpec;
 /// Maximum bytes of an element: room for a value and a key of maximum length, escaped and indented.
 const MAX_ELEMENT: usize = 4 * MAX_RECORD_BYTES;
 const BUFFER: usize = 1 << 16;
-
-/// Whether a file begins with an array.
-pub(crate) fn begins_with_array(path: &Path) -> io::Result<bool> {
-    // White space may be of any length; this much is enough for files that people write.
-    let mut start = Vec::new();
-    File::open(path)?.take(BUFFER as u64).read_to_end(&mut start)?;
-    let text = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&start);
-    Ok(text.trim_ascii_start().starts_with(b"["))
-}
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     let failed = |source| SourceError::io(&spec.path, source);

@@ -8,6 +8,7 @@ mod folder;
 mod json_array;
 mod json_lines;
 mod object;
+mod open;
 mod parquet;
 mod parquet_cell;
 mod record;

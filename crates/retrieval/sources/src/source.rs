@@ -2,8 +2,6 @@
 
 use crate::error::SourceError;
 use crate::record::Record;
-use crate::spec::{Kind, SourceSpec};
-use crate::{delimited, folder, json_array, json_lines, parquet, sqlite};
 
 /// Iterator over the records of a file, in the order of the file, or of a folder, in the order of the names. Records
 /// are read on demand. After an error the iterator ends.
@@ -26,23 +24,6 @@ pub struct FolderFiles {
 pub(crate) type Records = Box<dyn Iterator<Item = Result<Record, SourceError>> + Send>;
 
 impl Source {
-    /// Opens a source and finds its columns. No record is read yet.
-    ///
-    /// # Errors
-    /// Any [`SourceError`] but [`SourceError::Kind`].
-    pub fn open(spec: &SourceSpec) -> Result<Self, SourceError> {
-        spec.check()?;
-        match spec.kind {
-            Kind::Csv => delimited::open(spec, b','),
-            Kind::Tsv => delimited::open(spec, b'\t'),
-            Kind::JsonLines => json_lines::open(spec),
-            Kind::JsonArray => json_array::open(spec),
-            Kind::Sqlite => sqlite::open(spec),
-            Kind::Parquet => parquet::open(spec),
-            Kind::Folder => folder::open(spec),
-        }
-    }
-
     pub(crate) fn new(records: Records, len_hint: Option<u64>) -> Self {
         Source { records, len_hint, files: None, done: false }
     }

@@ -1,10 +1,13 @@
 //! Selection of a file and its records.
 
-use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use unspoken_files::BYTE_ORDER_MARK;
 
 use crate::error::SourceError;
-use crate::json_array::begins_with_array;
 
 /// Kind of a source of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,4 +147,15 @@ fn guess_kind(path: &Path) -> Result<Kind, SourceError> {
         found: ending,
         needed: format!(".{JSON_ENDING}, {}", ENDINGS.map(|(ending, _)| format!(".{ending}")).join(", ")),
     })
+}
+
+/// Bytes in which an array begins. White space may be of any length; this much is enough for files that people write.
+const START_BYTES: u64 = 1 << 16;
+
+/// Whether a file begins with an array.
+fn begins_with_array(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(START_BYTES).read_to_end(&mut start)?;
+    let text = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&start);
+    Ok(text.trim_ascii_start().starts_with(b"["))
 }

@@ -185,6 +185,10 @@ fn is_client_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@".contains(&b))
 }
 
+/// The client a request comes from, if its token is known.
+#[derive(Clone)]
+pub(crate) struct RequestClient(pub(crate) Option<ClientName>);
+
 #[cfg(test)]
 mod tests {
     use super::*;

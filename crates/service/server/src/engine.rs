@@ -17,18 +17,19 @@ use tokio_util::sync::CancellationToken;
 use unspoken_protocol::{AnswerProgress, ClientId, ErrorKind, PlainError};
 use unspoken_wire::ProblemCode;
 
-use crate::application::{Application, LoadedKeys};
+use crate::application::Application;
 use crate::arriving::{ArrivingMemory, BodyMemory};
 use crate::auth::ClientName;
+use crate::blocking::blocking;
 use crate::budget::Reservation;
 use crate::gather::OwnedRequest;
 use crate::memory::{CountedBytes, JobMemory, KeyCache, KeyMemory, KeysInUse};
 use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::queue::FairQueue;
-use crate::refusal::{ClientInput, Refusal};
-use crate::service::blocking;
+use crate::refusal::{ClientInput, Refusal, internal};
 use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
+use crate::untyped::LoadedKeys;
 
 /// Bytes read from disk at once while keys are loaded.
 const READ_BYTES: usize = 1 << 20;
@@ -350,10 +351,6 @@ pub(crate) fn is_final_rejection(code: ProblemCode) -> bool {
             | ProblemCode::ChecksumMismatch
             | ProblemCode::UnsupportedFormat
     )
-}
-
-pub(crate) fn internal() -> Refusal {
-    Refusal::new(ProblemCode::Internal, "the service failed", "report the request id to the service owner")
 }
 
 fn log_internal(application: &str, error: &PlainError) {

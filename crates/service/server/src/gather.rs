@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use unspoken_protocol::{Call, ClientId, ErrorKind, Group, PlainError, Request};
 
-use crate::application::{AnyServerHalf, LoadedKeys};
+use crate::untyped::{AnyServerHalf, LoadedKeys};
 
 /// Interval at which waiting threads look whether clients are gone.
 const LOOK: Duration = Duration::from_millis(50);

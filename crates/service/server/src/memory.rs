@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use crate::application::LoadedKeys;
+use crate::blocking::blocking;
 use crate::budget::{Budget, MemoryFull, Reservation};
 use crate::refusal::Refusal;
-use crate::service::blocking;
 use crate::store::KeyId;
+use crate::untyped::LoadedKeys;
 
 /// Bytes of an answer, counted against the budget until they have been sent.
 pub(crate) struct CountedBytes {

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use prometheus::core::Collector;
-use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-};
-
-use crate::engine::Engine;
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// Values of the label `listener`.
 const CLIENTS: &str = "clients";
@@ -15,7 +11,7 @@ const METRICS: &str = "metrics";
 
 /// All metrics of one service.
 pub(crate) struct Metrics {
-    registry: Registry,
+    pub(crate) registry: Registry,
     pub(crate) requests: IntCounterVec,
     pub(crate) in_flight: IntGauge,
     pub(crate) upload_bytes: IntCounter,
@@ -27,13 +23,13 @@ pub(crate) struct Metrics {
     answer_seconds: HistogramVec,
     answered_together: HistogramVec,
     load_seconds: HistogramVec,
-    workers: IntGauge,
-    queue_depth: IntGauge,
-    bundles: IntGaugeVec,
-    disk_bytes: IntGauge,
-    memory_bytes: IntGauge,
-    memory_limit: IntGauge,
-    loaded: IntGauge,
+    pub(crate) workers: IntGauge,
+    pub(crate) queue_depth: IntGauge,
+    pub(crate) bundles: IntGaugeVec,
+    pub(crate) disk_bytes: IntGauge,
+    pub(crate) memory_bytes: IntGauge,
+    pub(crate) memory_limit: IntGauge,
+    pub(crate) loaded: IntGauge,
 }
 
 impl Metrics {
@@ -119,23 +115,5 @@ impl Metrics {
 
     pub(crate) fn loaded(&self, application: &str, time: Duration) {
         self.load_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
-    }
-
-    /// The metrics in Prometheus's text format.
-    pub(crate) fn render(&self, engine: &Engine) -> prometheus::Result<Vec<u8>> {
-        let Engine { store, cache, .. } = engine;
-        let totals = store.totals();
-        self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);
-        self.bundles.with_label_values(&["uploading"]).set(totals.uploading as i64);
-        self.disk_bytes.set(totals.bytes as i64);
-        let (jobs, bodies) = (cache.usage(), engine.bodies.usage());
-        self.memory_bytes.set((jobs.0 + bodies.0) as i64);
-        self.memory_limit.set((jobs.1 + bodies.1) as i64);
-        self.loaded.set(cache.count() as i64);
-        self.workers.set(engine.workers as i64);
-        self.queue_depth.set(engine.waiting() as i64);
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
-        Ok(text)
     }
 }

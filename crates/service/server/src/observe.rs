@@ -13,9 +13,9 @@ use hyper::{HeaderMap, Method};
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::REQUEST_ID;
 
-use crate::auth::ClientName;
+use crate::auth::{ClientName, RequestClient};
+use crate::authorization::ConnectionAuthorization;
 use crate::body::{SharedBody, declared_length};
-use crate::connection::ConnectionAuthorization;
 use crate::refusal::{Refusal, wants_json};
 use crate::service::Service;
 
@@ -23,10 +23,6 @@ use crate::service::Service;
 const LINGER_BYTES: usize = 32 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(3);
 const LINGER_TIME_CLOSING: Duration = Duration::from_millis(500);
-
-/// The client a request comes from, if its token is known.
-#[derive(Clone)]
-pub(crate) struct RequestClient(pub(crate) Option<ClientName>);
 
 pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();

@@ -18,7 +18,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use unspoken_wire::ProblemCode;
 
-use crate::connection::{ConnectionAuthorization, PageUse};
+use crate::authorization::{ConnectionAuthorization, PageUse};
 use crate::refusal::Refusal;
 
 /// The file that a directory is answered with.

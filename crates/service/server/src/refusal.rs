@@ -274,3 +274,7 @@ pub(crate) fn message_response<M: Message + serde::Serialize>(message: &M, json:
     };
     ([(header::CONTENT_TYPE, media)], axum::body::Body::new(Full::from(bytes))).into_response()
 }
+
+pub(crate) fn internal() -> Refusal {
+    Refusal::new(ProblemCode::Internal, "the service failed", "report the request id to the service owner")
+}

@@ -18,70 +18,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::application::Applications;
 use crate::arriving::BodyMemory;
-use crate::auth::{Authenticator, TokenError};
-use crate::capacity::{Capacity, CapacityError};
+use crate::auth::Authenticator;
+use crate::binding::listen;
+use crate::capacity::Capacity;
 use crate::concurrency::ConcurrencyLimit;
-use crate::config::{ConfigError, ServerConfig};
-use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
-use crate::descriptors;
+use crate::config::ServerConfig;
+use crate::connection::{ConnectionContext, accept};
 use crate::disk::{Disk, LocalDisk};
 use crate::engine::Engine;
 use crate::memory::KeyCache;
 use crate::metrics::Metrics;
-use crate::page::{Page, PageError};
+use crate::page::Page;
 use crate::queue::FairQueue;
 use crate::renewal::{ReloadSignal, read_again};
 use crate::routes::{metrics_router, router};
 use crate::service::Service;
 use crate::starting::Starting;
 use crate::store::{Store, StorePolicy};
-use crate::tls::{Certificates, TlsError};
+use crate::timeouts::ConnectionTimeouts;
+use crate::tls::Certificates;
+use crate::{ServeError, descriptors};
 
 /// Maximum number of connections to the metrics listener.
 const METRICS_CONNECTIONS: usize = 16;
 
 /// Time in which cancelled answers must stop, after the drain time.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
-
-/// Why a service does not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The configuration is invalid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The token file is invalid.
-    #[error(transparent)]
-    Tokens(#[from] TokenError),
-    /// The certificate or the key is invalid.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// `limits.memory_bytes` is too small for one worker, or the limit of open files for one connection.
-    #[error(transparent)]
-    Capacity(#[from] CapacityError),
-    /// The directory of the page cannot be served.
-    #[error(transparent)]
-    Page(#[from] PageError),
-    /// The data directory cannot be used.
-    #[error("open data directory {path}: {source}")]
-    Store {
-        /// The directory.
-        path: String,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// The address cannot be listened on.
-    #[error("listen on {address}: {source}; choose another address")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// The metrics cannot be set up.
-    #[error("set up metrics: {0}")]
-    Metrics(String),
-}
 
 /// A service that is bound to its address but does not accept connections yet.
 pub struct Server {
@@ -278,10 +240,6 @@ pub async fn shutdown_signal() {
             std::future::pending().await
         }
     }
-}
-
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }
 
 /// Serves the metrics until the service has stopped, so that a shutdown can be monitored.

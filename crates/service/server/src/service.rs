@@ -9,16 +9,15 @@ use tokio_util::sync::CancellationToken;
 use unspoken_wire::ProblemCode;
 
 use crate::application::{Application, Applications};
-use crate::auth::{Authenticator, ClientName};
+use crate::auth::{Authenticator, ClientName, RequestClient};
 use crate::body::BodyDeadlines;
 use crate::concurrency::ConcurrencyLimit;
-use crate::config::Timeouts;
-use crate::engine::{Engine, internal};
-use crate::observe::RequestClient;
+use crate::engine::Engine;
 use crate::origin::AllowedOrigin;
 use crate::page::Page;
 use crate::refusal::Refusal;
 use crate::store::Meta;
+use crate::timeouts::Timeouts;
 use crate::tls::Certificates;
 
 pub(crate) struct Service {
@@ -76,12 +75,4 @@ impl<S: Sync> FromRequestParts<S> for KnownClient {
             )),
         }
     }
-}
-
-/// Runs disk work on threads that serve no connections.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "a disk thread failed");
-        internal()
-    })
 }

@@ -18,14 +18,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use unspoken_wire::ProblemCode;
 
 use crate::auth::Authenticator;
+use crate::binding::{ServeError, listen};
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::ServerConfig;
-use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
+use crate::connection::{ConnectionContext, accept};
 use crate::metrics::Metrics;
 use crate::origin::AllowedOrigin;
 use crate::refusal::{Refusal, wants_json};
 use crate::routes::cross_origin;
-use crate::serve::{ServeError, listen};
+use crate::timeouts::ConnectionTimeouts;
 use crate::tls::Certificates;
 
 /// Seconds after which a client asks again.

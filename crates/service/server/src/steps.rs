@@ -22,9 +22,8 @@ use unspoken_protocol::AnswerProgress;
 use unspoken_wire::http::PROGRESS;
 use unspoken_wire::{answer_front, problem_frame, progress_frame};
 
-use crate::engine::internal;
 use crate::observe::{RequestLog, Unfinished};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, internal};
 
 /// Time between two looks at the progress, so that at most four steps a second are sent, each the newest.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

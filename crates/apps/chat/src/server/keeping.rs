@@ -7,26 +7,16 @@ use std::time::{Instant, SystemTime};
 
 use unspoken_protocol::ClientId;
 
-use super::{ChatServer, State};
-use crate::client::SessionId;
+use super::ChatServer;
+use super::keeper::{Held, Keeper};
+use super::state::State;
 use crate::error::ChatError;
 use crate::kept::{Format, Kept, SessionStore, name_of};
+use crate::session_id::SessionId;
 use crate::sessions::{Key, Sessions};
 
 /// Bytes of an entry beside its vectors and public tokens, at most.
 const FRONT_BYTES: u64 = 1 << 20;
-
-/// The store of a server, and the form of its entries.
-pub(super) struct Keeper {
-    store: Arc<dyn SessionStore>,
-    format: Format,
-}
-
-/// A session, or the note that it is in the store.
-pub(super) enum Held {
-    Memory(State),
-    Stored,
-}
 
 /// Removes an entry. If that fails, the next start does.
 fn remove(store: &dyn SessionStore, name: &str) {

@@ -5,7 +5,8 @@ use unspoken_pir_scheme::dense::PartialResponse;
 
 use crate::description::Description;
 use crate::error::PirError;
-use crate::message::{CHECKSUM_BYTES, append_checksum, checked};
+use crate::frame::CHECKSUM_BYTES;
+use crate::message::{append_checksum, checked};
 use crate::shard::description::ShardDescription;
 use crate::shard::problem::ShardProblem;
 

@@ -5,7 +5,8 @@ use zeroize::Zeroizing;
 
 use crate::description::Description;
 use crate::error::PirError;
-use crate::message::{CHECKSUM_BYTES, append_checksum, checked};
+use crate::frame::CHECKSUM_BYTES;
+use crate::message::{append_checksum, checked};
 
 /// Bytes before the entries of a chunk: the write key, the operation, the upload, its base and a number.
 const HEAD_BYTES: usize = WRITE_KEY_BYTES + 1 + 3 * size_of::<u64>();

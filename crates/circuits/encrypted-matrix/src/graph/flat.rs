@@ -2,8 +2,11 @@
 
 use std::rc::Rc;
 
+use ndarray::Array2;
+
 use super::operation::Operation;
 use super::{Graph, Node};
+use crate::reduce::Axis;
 
 /// Maximum number of entries of all selections of a flattened graph, before and after each: selections are lists of
 /// numbers in memory, and the time of their plans grows with the vectors.
@@ -121,6 +124,48 @@ fn selection(of: Value, entries: Vec<usize>, shape: Option<(usize, usize)>) -> O
         None => entries.into(),
     };
     Some(Value { node: of.node, entries: Some(entries) })
+}
+
+impl Operation {
+    /// What the operation does to the entries of its operands in row-major order, for a first operand of this shape.
+    /// `None` if that needs rows and columns.
+    pub(super) fn flattened(&self, operand: Option<(usize, usize)>) -> Option<Flat> {
+        let row = |values: &Array2<f64>| {
+            Array2::from_shape_vec((1, values.len()), values.iter().copied().collect()).ok().map(Operation::Constant)
+        };
+        let (rows, columns) = operand.unwrap_or((1, 1));
+        Some(match self {
+            Operation::Input { name, shape } => {
+                Flat::Operation(Operation::Input { name: name.clone(), shape: (1, shape.0 * shape.1) })
+            }
+            Operation::Constant(values) => Flat::Operation(row(values)?),
+            Operation::Add | Operation::Subtract | Operation::Multiply | Operation::Scale(_) => {
+                Flat::Operation(self.clone())
+            }
+            Operation::Reshape(_) => Flat::Same,
+            Operation::Transpose if rows == 1 || columns == 1 => Flat::Same,
+            Operation::Transpose => {
+                let entries = (0..columns).flat_map(|column| (0..rows).map(move |row| row * columns + column));
+                Flat::Selection(entries.collect())
+            }
+            Operation::Rows(picked) => {
+                let entries = picked.iter().flat_map(|row| (0..columns).map(move |column| row * columns + column));
+                Flat::Selection(entries.collect())
+            }
+            Operation::Columns(picked) => {
+                let entries = (0..rows).flat_map(|row| picked.iter().map(move |column| row * columns + column));
+                Flat::Selection(entries.collect())
+            }
+            Operation::Sum(axis) => match axis.output_shape((rows, columns)) {
+                (1, 1) => Flat::Operation(Operation::Sum(Axis::Both)),
+                shape if shape == (rows, columns) => Flat::Same,
+                _ => return None,
+            },
+            Operation::MatMul | Operation::MatrixVector | Operation::TimesLeft(_) | Operation::TimesRight(_) => {
+                return None;
+            }
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Graphs of matrix operations, with shapes checked when nodes are added.
 
+mod action;
 mod bounds;
 mod flat;
 mod operation;

@@ -4,19 +4,14 @@
 use std::borrow::Cow;
 
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, CkksParameters};
 
 use super::Node;
-use super::flat::Flat;
-use super::plan::Planner;
-use crate::blocks::LongPermutation;
-use crate::elementwise::{self, check_equal};
-use crate::encrypted::EncryptedMatrix;
-use crate::error::{EncryptedMatrixError, graph_error, shape_error};
-use crate::linear::{LinearMap, check_indices, check_reshape};
-use crate::permuted::{Selection, VectorPermutation};
-use crate::product::{Method, Product, check_shapes, extended_bytes};
-use crate::reduce::{Axis, MatrixVector, Sum, TileMask, check_vector};
+use crate::elementwise::check_equal;
+use crate::error::{EncryptedMatrixError, graph_error};
+use crate::indices::check_indices;
+use crate::linear::check_reshape;
+use crate::product::check_shapes;
+use crate::reduce::{Axis, check_vector};
 
 /// The operation of a node. The node lists its operands.
 #[derive(Clone, Debug, PartialEq)]
@@ -282,58 +277,6 @@ impl Operation {
         }
     }
 
-    /// Adds the steps that compute the operation to a plan and returns the number of the last one. `operands` are
-    /// numbers of steps.
-    pub(super) fn plan(&self, planner: &mut Planner<'_>, operands: &[usize]) -> Result<usize, EncryptedMatrixError> {
-        let (parameters, layout) = (planner.parameters().clone(), planner.layout());
-        let (action, operands) = match (self, operands) {
-            (Operation::Input { name, shape }, []) => (Action::Input(planner.input_number(name, *shape)?), vec![]),
-            (Operation::Constant(values), []) => (Action::Constant(values.clone()), vec![]),
-            (Operation::MatMul, &[a, b]) => {
-                let (a, b) = (planner.clean(a)?, planner.clean(b)?);
-                (Action::MatMul(Box::new(planner.choose_product(a, b)?)), vec![a, b])
-            }
-            (Operation::MatrixVector, &[a, x]) => {
-                let x = planner.clean(x)?;
-                let product = MatrixVector::new(&parameters, layout, planner.operand(a)?, planner.operand(x)?)?;
-                (Action::MatrixVector(Box::new(product)), vec![a, x])
-            }
-            (Operation::Transpose, &[a]) => (Action::linear(planner.choose_transpose(a)?), vec![a]),
-            (Operation::Rows(rows), &[a]) => {
-                (Action::linear(LinearMap::rows(&parameters, layout, planner.operand(a)?, rows)?), vec![a])
-            }
-            (Operation::Columns(columns), &[a]) => {
-                let (input, depth) = (planner.operand(a)?, planner.depth_limit());
-                let action = match Selection::plan(&parameters, layout, input, columns, (depth, planner.cache()))? {
-                    Selection::Permutation(permutation) => Action::Permute(permutation),
-                    Selection::Long(permutation) => Action::PermuteLong(permutation),
-                    Selection::Map(map) => Action::Linear(map),
-                };
-                (action, vec![a])
-            }
-            (Operation::TimesLeft(weights), &[a]) => {
-                (Action::linear(LinearMap::times_left(&parameters, layout, planner.operand(a)?, weights)?), vec![a])
-            }
-            (Operation::TimesRight(weights), &[a]) => {
-                (Action::linear(LinearMap::times_right(&parameters, layout, planner.operand(a)?, weights)?), vec![a])
-            }
-            (Operation::Sum(axis), &[a]) => {
-                let input = planner.operand(a)?;
-                let sum = Sum::new(&parameters, layout, *axis, input.level, input.scale)?;
-                (Action::Sum(Box::new(sum)), vec![a])
-            }
-            (Operation::Reshape(shape), &[a]) => {
-                (Action::linear(LinearMap::reshape(&parameters, layout, planner.operand(a)?, *shape)?), vec![a])
-            }
-            (Operation::Add, &[a, b]) => (Action::Add, vec![a, b]),
-            (Operation::Subtract, &[a, b]) => (Action::Subtract, vec![a, b]),
-            (Operation::Multiply, &[a, b]) => (Action::Multiply, vec![a, b]),
-            (Operation::Scale(factor), &[a]) => (Action::Scale(*factor), vec![a]),
-            (_, operands) => return Err(self.refuse_operands(operands.len())),
-        };
-        planner.push(action, operands)
-    }
-
     /// The number of an earlier node with the same value, if there is one: of the inner operand of two transposes, or
     /// of the operand of a reshape that changes nothing. `operand` is the number of the operand, and its node.
     pub(super) fn same_as(&self, operand: Option<(usize, &Node)>) -> Option<usize> {
@@ -351,47 +294,7 @@ impl Operation {
         matches!(self, Operation::Transpose | Operation::Rows(_) | Operation::Columns(_))
     }
 
-    /// What the operation does to the entries of its operands in row-major order, for a first operand of this shape.
-    /// `None` if that needs rows and columns.
-    pub(super) fn flattened(&self, operand: Option<(usize, usize)>) -> Option<Flat> {
-        let row = |values: &Array2<f64>| {
-            Array2::from_shape_vec((1, values.len()), values.iter().copied().collect()).ok().map(Operation::Constant)
-        };
-        let (rows, columns) = operand.unwrap_or((1, 1));
-        Some(match self {
-            Operation::Input { name, shape } => {
-                Flat::Operation(Operation::Input { name: name.clone(), shape: (1, shape.0 * shape.1) })
-            }
-            Operation::Constant(values) => Flat::Operation(row(values)?),
-            Operation::Add | Operation::Subtract | Operation::Multiply | Operation::Scale(_) => {
-                Flat::Operation(self.clone())
-            }
-            Operation::Reshape(_) => Flat::Same,
-            Operation::Transpose if rows == 1 || columns == 1 => Flat::Same,
-            Operation::Transpose => {
-                let entries = (0..columns).flat_map(|column| (0..rows).map(move |row| row * columns + column));
-                Flat::Selection(entries.collect())
-            }
-            Operation::Rows(picked) => {
-                let entries = picked.iter().flat_map(|row| (0..columns).map(move |column| row * columns + column));
-                Flat::Selection(entries.collect())
-            }
-            Operation::Columns(picked) => {
-                let entries = (0..rows).flat_map(|row| picked.iter().map(move |column| row * columns + column));
-                Flat::Selection(entries.collect())
-            }
-            Operation::Sum(axis) => match axis.output_shape((rows, columns)) {
-                (1, 1) => Flat::Operation(Operation::Sum(Axis::Both)),
-                shape if shape == (rows, columns) => Flat::Same,
-                _ => return None,
-            },
-            Operation::MatMul | Operation::MatrixVector | Operation::TimesLeft(_) | Operation::TimesRight(_) => {
-                return None;
-            }
-        })
-    }
-
-    fn refuse_operands(&self, found: usize) -> EncryptedMatrixError {
+    pub(super) fn refuse_operands(&self, found: usize) -> EncryptedMatrixError {
         let kind = self.kind();
         graph_error("add to an expression", format!("{found} operands of {}", kind.name()), kind.operands().to_string())
     }
@@ -408,118 +311,6 @@ impl Payload<'_> {
             Payload::Number(_) => PayloadKind::Number,
             Payload::Axis(_) => PayloadKind::Axis,
             Payload::Shape(_) => PayloadKind::Shape,
-        }
-    }
-}
-
-/// Number of ciphertexts that a key switch, a tensor product and a sum of rotations hold at the same time.
-const KEY_SWITCH_CIPHERTEXTS: usize = 16;
-
-/// The action of a step of a planned graph.
-pub(super) enum Action {
-    Input(usize),
-    Constant(Array2<f64>),
-    MatMul(Box<Product>),
-    MatrixVector(Box<MatrixVector>),
-    Linear(Box<LinearMap>),
-    Permute(Box<VectorPermutation>),
-    PermuteLong(Box<LongPermutation>),
-    Sum(Box<Sum>),
-    Mask(Box<TileMask>),
-    Scale(f64),
-    Add,
-    Subtract,
-    Multiply,
-}
-
-impl Action {
-    fn linear(map: LinearMap) -> Self {
-        Action::Linear(Box::new(map))
-    }
-
-    /// Its name and its method, as text.
-    pub(super) fn name(&self) -> String {
-        match self {
-            Action::Input(number) => format!("input {number}"),
-            Action::Constant(_) => "constant".into(),
-            Action::MatMul(product) => format!("matmul by {}", product.method()),
-            Action::MatrixVector(_) => "matrix times vector".into(),
-            Action::Linear(map) => match map.depth() {
-                1 => map.operation().into(),
-                depth => format!("{} in {depth} factors", map.operation()),
-            },
-            Action::Permute(permutation) => format!("permute a vector in {} factors", permutation.depth()),
-            Action::PermuteLong(permutation) => format!("permute a long vector in {} factors", permutation.depth()),
-            Action::Sum(_) => "sum".into(),
-            Action::Mask(_) => "clean".into(),
-            Action::Scale(factor) => format!("scale by {factor}"),
-            Action::Add => "add".into(),
-            Action::Subtract => "subtract".into(),
-            Action::Multiply => "multiply".into(),
-        }
-    }
-
-    /// The method of a product of two encrypted matrices.
-    pub(super) fn method(&self) -> Option<Method> {
-        match self {
-            Action::MatMul(product) => Some(product.method()),
-            _ => None,
-        }
-    }
-
-    /// Bytes of its encoded plaintexts.
-    pub(super) fn prepared_bytes(&self, parameters: &CkksParameters, level: usize) -> usize {
-        match self {
-            Action::MatMul(product) => product.prepared_bytes(parameters),
-            Action::Linear(map) => map.prepared_bytes(),
-            Action::Permute(permutation) => permutation.prepared_bytes(),
-            Action::PermuteLong(permutation) => permutation.prepared_bytes(parameters),
-            Action::MatrixVector(_) | Action::Sum(_) | Action::Mask(_) => extended_bytes(parameters, level),
-            Action::Input(_)
-            | Action::Constant(_)
-            | Action::Scale(_)
-            | Action::Add
-            | Action::Subtract
-            | Action::Multiply => 0,
-        }
-    }
-
-    /// Number of ciphertexts that the operation holds at the same time, besides its operands and its result. `tiles`
-    /// are the numbers of tiles of the operands.
-    pub(super) fn working_ciphertexts(&self, parameters: &CkksParameters, tiles: &[usize]) -> usize {
-        let own = match (self, tiles) {
-            (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),
-            (Action::Linear(map), _) => map.working_ciphertexts(),
-            (Action::Permute(permutation), _) => permutation.working_ciphertexts(),
-            (Action::PermuteLong(permutation), _) => permutation.working_ciphertexts(parameters),
-            // Copies of the operands, aligned to one level and scale.
-            (_, tiles) => tiles.iter().sum(),
-        };
-        own + KEY_SWITCH_CIPHERTEXTS
-    }
-
-    /// Its result for these operands. Inputs and constants do not run here: see `Program::run`.
-    pub(super) fn run<A: Arithmetic>(
-        &self,
-        arithmetic: &A,
-        operands: &[&EncryptedMatrix<A::Vector>],
-    ) -> Result<EncryptedMatrix<A::Vector>, EncryptedMatrixError> {
-        match (self, operands) {
-            (Action::MatMul(product), [a, b]) => product.apply(arithmetic, a, b),
-            (Action::MatrixVector(product), [a, x]) => product.apply(arithmetic, a, x),
-            (Action::Linear(map), [a]) => map.apply(arithmetic, a),
-            (Action::Permute(permutation), [a]) => permutation.apply(arithmetic, a),
-            (Action::PermuteLong(permutation), [a]) => permutation.apply(arithmetic, a),
-            (Action::Sum(sum), [a]) => sum.apply(arithmetic, a),
-            (Action::Mask(mask), [a]) => mask.apply(arithmetic, a),
-            (Action::Scale(factor), [a]) => elementwise::scale(arithmetic, a, *factor),
-            (Action::Add, [a, b]) => elementwise::add(arithmetic, a, b),
-            (Action::Subtract, [a, b]) => elementwise::subtract(arithmetic, a, b),
-            (Action::Multiply, [a, b]) => elementwise::multiply(arithmetic, a, b),
-            _ => Err(shape_error(
-                "run an expression",
-                format!("{} with {} operands; this is a bug", self.name(), operands.len()),
-            )),
         }
     }
 }

@@ -6,14 +6,16 @@ use unspoken_ckks::{CkksParameters, Complex64, CostModel, Encoder, Simulated, Si
 use unspoken_permute::PlanCache;
 
 use super::Graph;
-use super::operation::Action;
+use super::action::Action;
+use super::operation::Operation;
 use super::program::{Program, Step, last_uses};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{EncryptedMatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 use crate::linear::{LinearMap, Operand};
+use crate::permuted::Selection;
 use crate::product::{Product, Task, estimates, extended_bytes};
-use crate::reduce::TileMask;
+use crate::reduce::{MatrixVector, Sum, TileMask};
 
 /// Limits of a program, and what saves time to plan it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -285,5 +287,59 @@ impl<'a> Planner<'a> {
             remedy: "start at a higher level, or allow more keys".into(),
         })?;
         Product::new(self.parameters(), self.layout, method, level, [a.scale, b.scale])
+    }
+}
+
+impl Operation {
+    /// Adds the steps that compute the operation to a plan and returns the number of the last one. `operands` are
+    /// numbers of steps.
+    fn plan(&self, planner: &mut Planner<'_>, operands: &[usize]) -> Result<usize, EncryptedMatrixError> {
+        let (parameters, layout) = (planner.parameters().clone(), planner.layout());
+        let (action, operands) = match (self, operands) {
+            (Operation::Input { name, shape }, []) => (Action::Input(planner.input_number(name, *shape)?), vec![]),
+            (Operation::Constant(values), []) => (Action::Constant(values.clone()), vec![]),
+            (Operation::MatMul, &[a, b]) => {
+                let (a, b) = (planner.clean(a)?, planner.clean(b)?);
+                (Action::MatMul(Box::new(planner.choose_product(a, b)?)), vec![a, b])
+            }
+            (Operation::MatrixVector, &[a, x]) => {
+                let x = planner.clean(x)?;
+                let product = MatrixVector::new(&parameters, layout, planner.operand(a)?, planner.operand(x)?)?;
+                (Action::MatrixVector(Box::new(product)), vec![a, x])
+            }
+            (Operation::Transpose, &[a]) => (Action::linear(planner.choose_transpose(a)?), vec![a]),
+            (Operation::Rows(rows), &[a]) => {
+                (Action::linear(LinearMap::rows(&parameters, layout, planner.operand(a)?, rows)?), vec![a])
+            }
+            (Operation::Columns(columns), &[a]) => {
+                let (input, depth) = (planner.operand(a)?, planner.depth_limit());
+                let action = match Selection::plan(&parameters, layout, input, columns, (depth, planner.cache()))? {
+                    Selection::Permutation(permutation) => Action::Permute(permutation),
+                    Selection::Long(permutation) => Action::PermuteLong(permutation),
+                    Selection::Map(map) => Action::Linear(map),
+                };
+                (action, vec![a])
+            }
+            (Operation::TimesLeft(weights), &[a]) => {
+                (Action::linear(LinearMap::times_left(&parameters, layout, planner.operand(a)?, weights)?), vec![a])
+            }
+            (Operation::TimesRight(weights), &[a]) => {
+                (Action::linear(LinearMap::times_right(&parameters, layout, planner.operand(a)?, weights)?), vec![a])
+            }
+            (Operation::Sum(axis), &[a]) => {
+                let input = planner.operand(a)?;
+                let sum = Sum::new(&parameters, layout, *axis, input.level, input.scale)?;
+                (Action::Sum(Box::new(sum)), vec![a])
+            }
+            (Operation::Reshape(shape), &[a]) => {
+                (Action::linear(LinearMap::reshape(&parameters, layout, planner.operand(a)?, *shape)?), vec![a])
+            }
+            (Operation::Add, &[a, b]) => (Action::Add, vec![a, b]),
+            (Operation::Subtract, &[a, b]) => (Action::Subtract, vec![a, b]),
+            (Operation::Multiply, &[a, b]) => (Action::Multiply, vec![a, b]),
+            (Operation::Scale(factor), &[a]) => (Action::Scale(*factor), vec![a]),
+            (_, operands) => return Err(self.refuse_operands(operands.len())),
+        };
+        planner.push(action, operands)
     }
 }

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Complex64, Cost};
 use unspoken_rlwe::KeyPlan;
 
-use super::operation::Action;
+use super::action::Action;
 use crate::encrypted::{EncryptedMatrix, encode_tiles};
 use crate::error::{EncryptedMatrixError, display_shape, shape_error};
 use crate::layout::Layout;

@@ -2,7 +2,7 @@
 
 use unspoken_ckks::{CkksParameters, LinearTransform};
 
-use super::{LinearMap, Operand, REMEDY};
+use super::map::{LinearMap, Operand, REMEDY};
 use crate::error::{EncryptedMatrixError, check_depth};
 use crate::layout::Layout;
 use crate::tile::{self, LevelAndScales, Term};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use unspoken_ckks::CkksParameters;
 
 use super::builder::Builder;
-use super::{LinearMap, Operand};
+use super::map::{LinearMap, Operand};
 use crate::error::{EncryptedMatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 use crate::tile::Term;

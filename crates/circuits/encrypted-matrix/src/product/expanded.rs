@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 
 use unspoken_ckks::{Arithmetic, CkksParameters, InnerSum, PreparedVector};
 
-use super::{Factors, accumulate, grid, nothing};
+use super::tiles::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::EncryptedMatrixError;
 use crate::layout::{Layout, indicator};

@@ -4,7 +4,7 @@
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, LinearTransform, PreparedVector};
 
-use super::{Factors, accumulate, grid, nothing};
+use super::tiles::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::EncryptedMatrixError;
 use crate::layout::{Layout, indicator};

@@ -4,16 +4,19 @@ mod expanded;
 mod jkls;
 mod original;
 mod planner;
+mod tiles;
 
 use expanded::Expanded;
 use jkls::Jkls;
 use original::Original;
+
 pub use planner::{Estimate, Task, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{EncryptedMatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
+use crate::product::tiles::Factors;
 
 /// Method for the product of two encrypted matrices. `d` is the dimension of the tiles, `m` the number of blocks of
 /// their encoding space.
@@ -106,13 +109,6 @@ enum Kind {
 }
 
 const OPERATION: &str = "matmul";
-
-/// Level and scales of the factors of a product.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Factors {
-    pub(crate) level: usize,
-    pub(crate) scales: [f64; 2],
-}
 
 impl Product {
     /// Prepares a product for factors at `level` or above with these scales. The result is [`Method::depth`] levels
@@ -238,31 +234,4 @@ pub(crate) fn check_shapes(a: (usize, usize), b: (usize, usize)) -> Result<(), E
     }
     let reason = format!("{} @ {}: inner dimensions {} and {} differ", display_shape(a), display_shape(b), a.1, b.0);
     Err(shape_error(OPERATION, reason))
-}
-
-/// `sum(row, column)` for every tile of the result, in row-major order.
-fn grid<V, T, E>(
-    a: &EncryptedMatrix<V>,
-    b: &EncryptedMatrix<V>,
-    mut sum: impl FnMut(usize, usize) -> Result<T, E>,
-) -> Result<Vec<T>, E> {
-    let (rows, columns) = (a.grid().0, b.grid().1);
-    (0..rows * columns).map(|tile| sum(tile / columns, tile % columns)).collect()
-}
-
-/// `sum + term`, or the term if there is no sum yet.
-fn accumulate<A: Arithmetic>(
-    arithmetic: &A,
-    sum: Option<A::Vector>,
-    term: A::Vector,
-) -> Result<Option<A::Vector>, EncryptedMatrixError> {
-    Ok(Some(match sum {
-        Some(sum) => arithmetic.add(&sum, &term)?,
-        None => term,
-    }))
-}
-
-/// The error of a sum without terms. It cannot occur, because the shapes were checked.
-fn nothing() -> EncryptedMatrixError {
-    shape_error(OPERATION, "a sum over no tiles; needed at least one")
 }

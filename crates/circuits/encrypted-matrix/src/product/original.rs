@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unspoken_ckks::{Arithmetic, CkksParameters, InnerSum, LinearPlan, LinearTransform, PreparedVector, Steps};
 
-use super::{Factors, accumulate, grid, nothing};
+use super::tiles::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::EncryptedMatrixError;
 use crate::layout::{Layout, indicator};

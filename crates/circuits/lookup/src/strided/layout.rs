@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unspoken_ckks::Complex64;
 
-use crate::strided::StridedPlan;
+use crate::strided::plan::StridedPlan;
 use crate::table::Table;
 
 /// The layout of the coordinates of the selection vectors.

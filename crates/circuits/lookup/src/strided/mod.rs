@@ -12,28 +12,21 @@
 //! times their number is at most `W`.
 
 mod layout;
+mod plan;
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::compiler::{MATRIX_BITS, output_bits};
 use crate::encoder::{IndexEncoder, index_or};
 use crate::error::LookupError;
 use crate::indicator::near_zero;
-use crate::plan::{IndexEncoding, Plan, indicator_squarings};
 use crate::powers::{LevelScale, query_scale};
-use crate::program::{MATRIX_BITS, output_bits};
 use crate::strided::layout::{Layout, coefficients, diagonals};
-use crate::table::{Table, check_shapes};
 
-/// Method that computes the selection vector of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StridedPlan {
-    /// Powers of `alpha_j`, and one conjugation per output: about `2 log2 p` products, `log2 p + 1` levels in all.
-    Powers,
-    /// The indicator of Kim et al. in every position: `2 log2 p + 7` products and one more level. The baseline.
-    Indicator,
-}
+pub use crate::strided::plan::StridedPlan;
+use crate::table::{Table, check_shapes};
 
 /// A lookup of `B` tokens in `l` subtables, prepared for one preset and plan.
 pub struct StridedLookup {
@@ -253,56 +246,5 @@ impl StridedLookup {
         let Layout { batch, width, .. } = self.layout;
         let constant = |slot: usize| Complex64::from(self.constants.get(slot / batch).copied().unwrap_or(0.0));
         Ok(arithmetic.add_values(&sum, &(0..batch * width).map(constant).collect::<Vec<_>>())?)
-    }
-}
-
-impl StridedPlan {
-    /// The encoding of the indices that the client encrypts.
-    pub fn index_encoding(self) -> IndexEncoding {
-        match self {
-            StridedPlan::Powers => IndexEncoding::Alpha,
-            StridedPlan::Indicator => IndexEncoding::Index,
-        }
-    }
-
-    /// Number of levels it uses, including the linear step.
-    pub fn depth(self, columns: usize) -> usize {
-        match self {
-            StridedPlan::Powers => columns.ilog2() as usize + 1,
-            StridedPlan::Indicator => Plan::Indicator.depth(columns),
-        }
-    }
-
-    /// Number of subtables that share a ciphertext with `width` positions per token, a power of two.
-    pub fn shared(self, subtables: usize, columns: usize, width: usize) -> usize {
-        (width / self.coordinates(columns)).clamp(1, subtables.next_power_of_two())
-    }
-
-    /// Number of coordinates of the selection vector of a subtable.
-    pub fn coordinates(self, columns: usize) -> usize {
-        match self {
-            StridedPlan::Powers => columns / 2,
-            StridedPlan::Indicator => columns,
-        }
-    }
-
-    /// The shape of the selection vectors.
-    fn shape(self, input: LevelScale, columns: usize, parameters: &CkksParameters) -> Option<LevelScale> {
-        let mut square = input;
-        if self == StridedPlan::Indicator {
-            for _ in 0..=indicator_squarings(columns) {
-                square = square.times(square, parameters)?;
-            }
-            return Some(square);
-        }
-        let mut power = input;
-        for bit in 0..self.coordinates(columns).trailing_zeros() {
-            if bit > 0 {
-                square = square.times(square, parameters)?;
-            }
-            let factor = LevelScale { level: square.level.checked_sub(1)?, scale: square.scale };
-            power = power.times(factor, parameters)?;
-        }
-        Some(power)
     }
 }

@@ -2,11 +2,10 @@
 
 use num_complex::Complex64;
 
-use super::{Bootstrap, SlotValues};
+use super::plan::{Bootstrap, SlotValues};
 use crate::cost::CostModel;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
-
 use crate::simulator::{ErrorStatistics, Simulator};
 
 /// Predicted cost and result of [`Bootstrapper::refresh`](super::Bootstrapper::refresh).

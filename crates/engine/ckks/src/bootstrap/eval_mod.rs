@@ -13,7 +13,9 @@ use num_complex::Complex64;
 use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::parameters::BootstrapLiteral;
-use crate::polynomial::{Polynomial, SlotPolynomials, evaluate_slots, evaluate_to_scale};
+use crate::polynomial::Polynomial;
+use crate::polynomial::evaluate::{evaluate_slots, evaluate_to_scale};
+use crate::polynomial::slots::SlotPolynomials;
 
 /// The polynomials of the reduction, for arguments `u = x / bound` in `[-1, 1]`.
 #[derive(Clone, Debug)]

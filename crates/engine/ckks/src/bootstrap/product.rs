@@ -11,14 +11,16 @@ use std::borrow::Cow;
 use unspoken_ring::RingMatrix;
 use unspoken_rlwe::{RowPlaces, SmallRing, SmallRingKeys};
 
-use super::repeat::Work;
+use super::bootstrapper::Bootstrapper;
+use super::plan::Bootstrap;
 use super::run::Refresh;
-use super::{Bootstrap, Bootstrapper};
-use crate::arithmetic::{Arithmetic, check_scales};
+use super::works::Work;
+use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::group::each;
+use crate::scale::check_scales;
 use crate::simulator::{Simulated, Simulator};
 
 const OPERATION: &str = "multiply coefficients by a matrix";

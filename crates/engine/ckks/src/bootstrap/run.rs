@@ -5,9 +5,10 @@ use std::f64::consts::PI;
 use num_complex::Complex64;
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
+use super::bootstrapper::Bootstrapper;
 use super::eval_mod::EvalMod;
-use super::repeat::Work;
-use super::{Bootstrap, Bootstrapper, PartLayout};
+use super::plan::{Bootstrap, PartLayout};
+use super::works::Work;
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
@@ -243,7 +244,7 @@ impl Bootstrap {
 
     /// ModRaise of coefficients of a message, which are lowered to level 0 first.
     pub(super) fn mod_raise<A: Refresh>(&self, a: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
-        crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
+        crate::scale::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
         a.mod_raise(a.lowered(input, 0)?.as_ref(), self.raised_level(), self.modulus(), self.message_scale())
     }
 
@@ -365,7 +366,7 @@ impl Bootstrap {
     /// # Errors
     /// As for [`Bootstrapper::exponential`].
     pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
-        crate::arithmetic::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
+        crate::scale::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
         let raised = simulator.mod_raise(
             simulator.lowered(input, 0)?.as_ref(),
             self.raised_level(),
@@ -483,7 +484,7 @@ impl Bootstrapper {
     /// If the scale differs, or keys are missing (checked before any work; the error names all of them).
     pub fn refresh_coefficients(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
         evaluator.keys().check("bootstrap", &self.plan.coefficient_key_plan())?;
-        crate::arithmetic::check_scales("bootstrap", self.plan.message_scale(), input.scale())?;
+        crate::scale::check_scales("bootstrap", self.plan.message_scale(), input.scale())?;
         let lowest = evaluator.lowered(input, 0)?;
         let work = (Work::RefreshCoefficients, lowest.scale());
         let mut outputs = self.repeat(evaluator, work, &[lowest.as_ref()], |inputs| {
@@ -503,7 +504,7 @@ impl Bootstrapper {
         const OPERATION: &str = "exponential bootstrap";
         evaluator.keys().check(OPERATION, &self.plan.coefficient_key_plan())?;
         let modulus = self.plan.modulus();
-        crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
+        crate::scale::check_scales(OPERATION, modulus, input.scale())?;
         let raised =
             evaluator.mod_raise(evaluator.lowered(input, 0)?.as_ref(), self.plan.raised_level(), modulus, modulus)?;
         self.exponential_of_raised(evaluator, &raised, self.plan.parameters.scale())

@@ -14,11 +14,12 @@ use std::fmt;
 
 use unspoken_rlwe::{KeyKind, KeyPlan, RlweError, SubringQuery, SubringQueryParameters, galois};
 
+use super::bootstrapper::encode;
 use super::dft::Diagonals;
 use super::eval_mod::EvalMod;
 use super::failure::{RANGE, log2_failure};
+use super::plan::{CoeffsToSlots, literal_of};
 use super::run::{coeffs_to_slots, exponential};
-use super::{CoeffsToSlots, encode, literal_of};
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;

@@ -11,9 +11,10 @@ use super::plan::{Coefficient, Node, Plan, factors};
 use super::powers::Powers;
 use super::slots::SlotPolynomials;
 use super::{Polynomial, PolynomialBasis, ceil_log2};
-use crate::arithmetic::{Arithmetic, check_scale};
+use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::prepared::PreparedVector;
+use crate::scale::check_scale;
 
 const OPERATION: &str = "evaluate a polynomial";
 

@@ -1,15 +1,13 @@
 //! Polynomials that are evaluated on every slot.
 
-mod evaluate;
+pub(crate) mod evaluate;
 mod plan;
 mod powers;
-mod slots;
+pub(crate) mod slots;
 
 use std::f64::consts::PI;
 
-pub use evaluate::{evaluate, evaluate_slots, evaluate_to_scale};
 use num_complex::Complex64;
-pub use slots::SlotPolynomials;
 
 use crate::error::CkksError;
 

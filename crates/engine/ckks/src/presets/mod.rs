@@ -1,6 +1,6 @@
 //! Named parameter sets. A name contains the ring degree, the depth and the bits of the scale.
 
-mod search;
+pub(crate) mod search;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,6 @@ use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 use crate::error::CkksError;
 use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, WeakParameters};
 use crate::primes::{LevelGroup, MAX_GROUPS, Primes, Shape, TerminalShape};
-
-pub use self::search::{BootstrapSearch, FoundBootstrap};
 
 /// The shape of a preset. The primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use unspoken_rlwe::{KeyPlan, RlweError, galois};
 
 use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus};
-use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
@@ -16,6 +16,7 @@ use crate::memory::{self, Held};
 use crate::noise::mix;
 use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
+use crate::scale::{check_scales, round_constant};
 
 impl Arithmetic for Simulator {
     type Vector = Simulated;

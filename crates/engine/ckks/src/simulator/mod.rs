@@ -11,23 +11,27 @@
 //! allocator.
 
 mod arithmetic;
+mod bootstrap;
+mod charges;
 mod product;
+mod simulated;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use num_complex::Complex64;
 use unspoken_ring::{Basis, RingKind};
-use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, SubringQueryParameters, galois};
+use unspoken_rlwe::{KeyKind, KeyPlan, RlweError, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales};
+pub use self::simulated::{ErrorStatistics, Overflow, Simulated};
+use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::encoding::{Encoder, log2_largest};
 use crate::error::CkksError;
-use crate::linear::LinearPlan;
 use crate::memory::{self, Held, Meter, with_idle_buffers};
 use crate::noise::{NoiseSource, mix};
 use crate::parameters::Drop;
+use crate::scale::check_scales;
 
 /// Simulator that runs circuits in the clear.
 ///
@@ -53,82 +57,6 @@ struct Record {
     plan: KeyPlan,
     cost: Cost,
     overflows: Vec<Overflow>,
-}
-
-/// A simulated vector: the exact slots and the noisy slots.
-#[derive(Clone, Debug)]
-pub struct Simulated {
-    /// Hash of the operations that produced this vector. It selects the stream of further noise.
-    id: u64,
-    exact: Arc<Vec<Complex64>>,
-    noisy: Arc<Vec<Complex64>>,
-    level: usize,
-    scale: f64,
-    components: usize,
-    held: Held,
-}
-
-/// The difference between a noisy vector and the exact one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ErrorStatistics {
-    /// Root mean square over the slots.
-    pub rms: f64,
-    /// The median over the slots: half of the slots have a smaller error.
-    pub median: f64,
-    /// The largest error of a slot.
-    pub worst: f64,
-}
-
-/// A result whose coefficients do not fit the modulus of its level, so that the encrypted run would decrypt to garbage;
-/// or an input of a bootstrap outside the range in which the bootstrap is precise.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Overflow {
-    /// The operation that produced the result.
-    pub operation: &'static str,
-    /// The level of the result.
-    pub level: usize,
-    /// Bits of its largest coefficient, including the sign.
-    pub log2_coefficient: f64,
-    /// Bits of the modulus, or of the range of a bootstrap.
-    pub log2_modulus: f64,
-}
-
-impl ErrorStatistics {
-    /// Compares two vectors of slots, of equal length.
-    pub fn between(found: &[Complex64], exact: &[Complex64]) -> Self {
-        let mut errors: Vec<f64> = found.iter().zip(exact).map(|(a, b)| (a - b).norm()).collect();
-        errors.sort_by(f64::total_cmp);
-        let count = errors.len().max(1) as f64;
-        ErrorStatistics {
-            rms: (errors.iter().map(|e| e * e).sum::<f64>() / count).sqrt(),
-            median: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
-            worst: errors.last().copied().unwrap_or(0.0),
-        }
-    }
-}
-
-impl Simulated {
-    /// The exact slots.
-    pub fn exact(&self) -> &[Complex64] {
-        &self.exact
-    }
-
-    /// The slots that a decryption would return.
-    pub fn noisy(&self) -> &[Complex64] {
-        &self.noisy
-    }
-
-    /// The difference between the noisy and the exact slots.
-    pub fn error(&self) -> ErrorStatistics {
-        ErrorStatistics::between(&self.noisy, &self.exact)
-    }
-
-    /// A copy without counted memory, from which results are built.
-    fn draft(&self) -> Self {
-        let (exact, noisy) = (Arc::clone(&self.exact), Arc::clone(&self.noisy));
-        let Simulated { id, level, scale, components, .. } = *self;
-        Simulated { id, exact, noisy, level, scale, components, held: Held::default() }
-    }
 }
 
 /// Relative excess over the range of a bootstrap up to which a coefficient is not reported.
@@ -238,207 +166,8 @@ impl Simulator {
         self.record().overflows.clone()
     }
 
-    /// As [`Simulator::encrypt`], but encodes real values into the coefficients of the polynomial.
-    ///
-    /// # Errors
-    /// If there are not `n` values, or as for [`Encoder::encode_coefficients`].
-    pub fn encrypt_coefficients(&self, values: &[f64], level: usize, scale: f64) -> Result<Simulated, CkksError> {
-        let degree = self.parameters().ring().degree();
-        if values.len() != degree {
-            let needed = format!("the ring degree, {degree}");
-            return Err(CkksError::Shape { operation: "encode coefficients", found: values.len(), needed });
-        }
-        self.encrypt(&self.encoder.slots_of(values, 1.0), level, scale)
-    }
-
-    /// The same polynomial, interpreted at another scale.
-    pub(crate) fn reinterpret(&self, a: &Simulated, scale: f64) -> Simulated {
-        let factor = a.scale / scale;
-        let id = derive(Step::Scale, &[a.id, scale.to_bits()]);
-        let (exact, noisy) = (map(&a.exact, |z| z * factor), map(&a.noisy, |z| z * factor));
-        self.stored(Simulated { id, exact, noisy, scale, ..a.draft() })
-    }
-
-    /// Raises from level 0 to `level`: multiples of `modulus` are added to the coefficients, the scale
-    /// becomes `modulus`, and the switches to the sparse secret and back add their noise. Records coefficients beyond
-    /// `range`.
-    pub(crate) fn raise_modulus(
-        &self,
-        a: &Simulated,
-        level: usize,
-        modulus: f64,
-        range: f64,
-    ) -> Result<Simulated, CkksError> {
-        const OPERATION: &str = "raise the modulus";
-        check_components(OPERATION, a, 2)?;
-        let parameters = self.parameters().clone();
-        let ring = parameters.ring();
-        let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
-        self.use_key(OPERATION, KeyKind::Encapsulation, Basis::chain(primes))?;
-        self.use_key(OPERATION, KeyKind::Decapsulation, parameters.basis(level))?;
-        let basis = parameters.basis(level);
-        let mut cost = Cost::division(ring, Basis::chain(primes), Basis::chain(base)).times(3);
-        cost += Cost::key_switch(ring, basis, basis);
-        cost += Cost::division(ring, basis, Basis::chain(base)).times(2);
-        // Both components are extended to all primes before the switch.
-        self.charge(cost, memory::key_switch(ring, basis) + 2 * ring.limb_count(basis));
-        let id = derive(Step::Raise, &[a.id]);
-        let integers = if self.noise.is_silent() { Vec::new() } else { self.noise.raised(id) };
-        let raise = |slots: &[Complex64]| -> Result<(f64, Vec<Complex64>), CkksError> {
-            if slots.is_empty() {
-                return Ok((0.0, Vec::new()));
-            }
-            let mut coefficients = self.encoder.coefficients(OPERATION, slots, a.scale)?;
-            let largest = coefficients.iter().fold(0.0f64, |max, c| max.max(c.abs()));
-            coefficients.iter_mut().zip(&integers).for_each(|(c, i)| *c += modulus * i);
-            Ok((largest, self.encoder.slots_of(&coefficients, modulus)))
-        };
-        let (largest, exact) = raise(&a.exact)?;
-        let rounded = plus(&a.noisy, self.noise.rounding(id, 2), a.scale);
-        let (_, noisy) = raise(&rounded)?;
-        if largest > range * (1.0 + RANGE_TOLERANCE) {
-            let (log2_coefficient, log2_modulus) = (largest.log2(), range.log2());
-            let overflow = Overflow { operation: "bootstrap out of range", level: 0, log2_coefficient, log2_modulus };
-            self.record().overflows.push(overflow);
-        }
-        let switched = plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, basis), modulus);
-        let noisy = plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus);
-        Ok(self.stored(self.pair(id, exact, noisy, (level, modulus))))
-    }
-
-    /// The raise of a fresh subring query of these torus elements to `level`, at scale `scale`: integers are added to
-    /// the coefficients of the subring, other values to its coefficients without elements, and the switch to the main
-    /// secret adds its noise. An unused coefficient that no trace removes adds to the imaginary part of a slot alone.
-    pub(crate) fn raise_query(
-        &self,
-        queries: &SubringQueryParameters,
-        torus: &[f64],
-        (level, scale): (usize, f64),
-    ) -> Result<Simulated, CkksError> {
-        const OPERATION: &str = "raise a subring query";
-        let parameters = self.parameters().clone();
-        let (ring, basis) = (parameters.ring(), parameters.basis(level));
-        self.use_key(OPERATION, KeyKind::SubringQuery, basis)?;
-        let limbs = ring.limb_count(basis);
-        let mut cost = Cost::key_switch(ring, basis, basis);
-        // Both components are lifted to all primes.
-        cost.limb_transforms += 2 * limbs as u64;
-        self.charge(cost, memory::key_switch(ring, basis) + 2 * limbs);
-        let count = {
-            let mut record = self.record();
-            record.encryptions += 1;
-            record.encryptions
-        };
-        let id = derive(Step::Raise, &[derive(Step::Encrypt, &[count])]);
-        if self.noise.is_silent() {
-            return Ok(self.stored(self.pair(id, Vec::new(), Vec::new(), (level, scale))));
-        }
-        if torus.len() != queries.len() {
-            let needed = format!("the {} elements of a query", queries.len());
-            return Err(CkksError::Shape { operation: OPERATION, found: torus.len(), needed });
-        }
-        let own = queries.parameters().ring();
-        let step = ring.degree() / own.degree();
-        let mut exact = vec![0.0; ring.degree()];
-        for (coefficient, integer) in exact.iter_mut().step_by(step).zip(self.noise.raised(id)) {
-            *coefficient = integer * scale;
-        }
-        let places = step * (own.degree() / 2 / queries.len());
-        for (coefficient, element) in exact.iter_mut().step_by(places).zip(torus) {
-            *coefficient += element * scale;
-        }
-        let mut noisy = exact.clone();
-        let errors = self.noise.query_errors(id, torus.len(), f64::from(own.chain()[0]));
-        noisy.iter_mut().step_by(places).zip(errors).for_each(|(coefficient, error)| *coefficient += error * scale);
-        let [exact, noisy] = [exact, noisy].map(|coefficients| self.encoder.slots_of(&coefficients, scale));
-        let switched = plus(&noisy, self.noise.key_switch(id, KeyKind::SubringQuery, basis), scale);
-        let noisy = plus(&switched, self.noise.rounding(id, 2), scale);
-        Ok(self.stored(self.pair(id, exact, noisy, (level, scale))))
-    }
-
     fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records the cost of an operation, and the limbs that it held at its peak: with the result, without the operands.
-    fn charge(&self, cost: Cost, limbs: usize) {
-        self.record().cost += cost;
-        self.meter.pass(memory::bytes(self.parameters().ring(), limbs));
-    }
-
-    /// Runs `work` on a simulator with the same noise and keys and a separate record, and records its keys and
-    /// overflows. Returns its result, cost and peak memory. If `work` fails, nothing is recorded.
-    fn apart<T>(&self, work: impl FnOnce(&Self) -> Result<T, CkksError>) -> Result<(T, Cost, u64), CkksError> {
-        let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
-        let encoder = self.encoder.clone();
-        let (record, meter) = (Mutex::default(), Arc::default());
-        let inner = Simulator { encoder, noise, keys, samples_encodings: self.samples_encodings, record, meter };
-        let before = inner.meter.begin();
-        let result = work(&inner)?;
-        let bytes = inner.meter.live(&before);
-        let Record { plan, overflows, cost, .. } = inner.record.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut record = self.record();
-        record.plan.extend(&plan);
-        record.overflows.extend(overflows);
-        Ok((result, cost, bytes))
-    }
-
-    /// As [`Simulator::apart`]; charges `cost` and `bytes` instead of what `work` charged.
-    fn charge_instead<T>(
-        &self,
-        (cost, bytes): (Cost, u64),
-        work: impl FnOnce(&Self) -> Result<T, CkksError>,
-    ) -> Result<T, CkksError> {
-        let (result, ..) = self.apart(work)?;
-        self.record().cost += cost;
-        self.meter.pass(bytes);
-        Ok(result)
-    }
-
-    /// Runs what an evaluator runs on two threads at once: the memory of both counts at the same time.
-    pub(crate) fn both(
-        &self,
-        first: impl FnOnce(&Self) -> Result<Simulated, CkksError>,
-        second: impl FnOnce(&Self) -> Result<Simulated, CkksError>,
-    ) -> Result<[Simulated; 2], CkksError> {
-        let (second, cost, bytes) = self.apart(second)?;
-        self.record().cost += cost;
-        let held = self.meter.hold(1, bytes);
-        let first = first(self)?;
-        drop(held);
-        Ok([first, self.stored(second.draft())])
-    }
-
-    /// Simulates a linear transformation by plain rotations, which are slightly noisier than the hoisted rotations of
-    /// the encrypted run. Counts the cost and the memory of the hoisted form. Without values, nothing is rotated.
-    pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
-        let charged = (plan.cost(), plan.live_bytes());
-        let a = a.draft();
-        let result = self.charge_instead(charged, |inner| {
-            if !inner.noise.is_silent() {
-                return plan.evaluate(inner, &a);
-            }
-            let (level, scale) = plan.output(a.level, a.scale)?;
-            check_components("linear transformation", &a, 2)?;
-            let keys = plan.key_plan();
-            inner.require_keys("linear transformation", &keys)?;
-            inner.record().plan.extend(&keys);
-            let id = derive(Step::Rescale, &[a.id, a.level as u64]);
-            Ok(Simulated { id, level, scale, ..a.draft() })
-        });
-        Ok(self.stored(result?.draft()))
-    }
-
-    /// Charges element-wise passes over `limbs` limbs that hold `held` limbs of memory.
-    fn charge_elementwise(&self, limbs: usize, held: usize) {
-        self.charge(Cost::elementwise(self.parameters().ring(), limbs), held);
-    }
-
-    /// Records an operation that also encodes a vector.
-    fn charge_encoding(&self, cost: Cost, limbs: usize) {
-        let parameters = self.parameters();
-        self.record().cost += cost;
-        self.meter.pass(memory::bytes(parameters.ring(), limbs) + memory::encoding(parameters));
     }
 
     /// A vector of two components, without counted memory.
@@ -654,40 +383,6 @@ impl Simulator {
             Drop::Nested => Ok(Cow::Borrowed(a)),
             Drop::Rescaled { .. } => self.drop_to(a, level).map(Cow::Owned),
         }
-    }
-
-    /// Cost of a drop to a lower level.
-    fn drop_cost(&self, a: &Simulated, level: usize) -> Cost {
-        let (parameters, ring) = (self.parameters(), self.parameters().ring());
-        let copied = Cost::elementwise(ring, a.components * parameters.limbs(level));
-        match parameters.drop(a.level, level) {
-            Drop::Nested => copied,
-            Drop::Rescaled { by, reached, .. } => {
-                let (from, to) = (parameters.basis(by), parameters.basis(reached));
-                let mut cost = Cost::elementwise(ring, 2 * a.components * parameters.limbs(by));
-                cost += Cost::division(ring, from, to).times(a.components as u64);
-                cost
-            }
-        }
-    }
-
-    /// Limbs that a drop to a lower level holds at its peak, its result included.
-    fn drop_limbs(&self, a: &Simulated, level: usize) -> usize {
-        let parameters = self.parameters();
-        let result = a.components * parameters.limbs(level);
-        match parameters.drop(a.level, level) {
-            Drop::Nested => result,
-            Drop::Rescaled { by, reached, .. } => {
-                let (copy, reached) = (a.components * parameters.limbs(by), parameters.limbs(reached));
-                a.components * reached + copy + memory::division(parameters.limbs(by) + reached)
-            }
-        }
-    }
-
-    /// Cost and limbs of an automorphism at the level of `a`: a key switch and the permutation of both components.
-    fn automorphism_cost(&self, a: &Simulated) -> (Cost, usize) {
-        let (ring, basis) = (self.parameters().ring(), self.parameters().basis(a.level));
-        (Cost::key_switch(ring, basis, basis), memory::key_switch(ring, basis))
     }
 }
 

@@ -5,12 +5,13 @@ use unspoken_device::kernel::{
 };
 use unspoken_device::{Address, Buffer, MAX_BLOCKS};
 
-use super::DeviceRing;
+use super::ring::DeviceRing;
 use super::transform::several;
+use crate::basis::{Basis, Domain};
 use crate::batch::DigitTerm;
 use crate::error::RingError;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// Most items of a launch, which bounds the memory of its digits, too.

@@ -2,15 +2,17 @@
 
 use unspoken_device::Address;
 use unspoken_device::kernel::{self, DigitArgs, KeyArgs, KeyTerm, MapArgs, RotationArgs, RotationTerm};
+use unspoken_device::{Buffer, Device};
 
-use super::DeviceRing;
-use super::elements::shoup;
-use super::tables::of_powers;
+use super::ring::DeviceRing;
+use super::tables::shoup;
 use super::transform::several;
-use crate::digits::{DigitKey, DigitTable, Digits};
+use crate::basis::{Basis, Domain};
+use crate::digits::{DigitKey, Digits};
 use crate::error::RingError;
+use crate::kernels::digits::DigitTable;
 use crate::memory::Words;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// Coefficients that are cut into digits: operands one after the other.
@@ -167,4 +169,9 @@ impl DeviceRing {
         self.launch(kernel::COEFFICIENT_MAP, self.blocks(ring, kernel::THREADS, out.limbs), &arguments)?;
         Ok(out)
     }
+}
+
+/// For each chain prime the powers of its `2n`-th root of unity. Standard ring.
+fn of_powers(ring: &Ring, device: &Device) -> Result<Buffer, RingError> {
+    Ok(device.upload(&ring.root_powers().concat())?)
 }

@@ -2,11 +2,13 @@
 
 use unspoken_device::kernel::{self, ElementArgs, FactorArgs, Kernel, Limbs, MAX_PRIMES, RUN, Shoup};
 
-use super::DeviceRing;
+use super::ring::DeviceRing;
+use super::tables::shoup;
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::memory::Words;
 use crate::modular;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 impl DeviceRing {
@@ -237,9 +239,4 @@ type Done = Result<(), RingError>;
 fn multiple(ring: &Ring, prime: usize, factor: i128) -> modular::Shoup {
     let modulus = ring.modulus(prime);
     modulus.shoup(modulus.from_i128(factor))
-}
-
-/// A factor as kernels see it.
-pub(super) fn shoup(factor: modular::Shoup) -> Shoup {
-    Shoup { value: factor.value, quotient: factor.quotient }
 }

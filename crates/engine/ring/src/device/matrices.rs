@@ -3,13 +3,14 @@
 use unspoken_device::Address;
 use unspoken_device::kernel::{self, MatrixArgs, ModuleArgs, PackArgs, SelectArgs, StepArgs};
 
-use super::DeviceRing;
+use super::ring::DeviceRing;
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::kernels::MATRIX_TILE;
 use crate::matrix::RingMatrix;
 use crate::memory::Words;
 use crate::module_rows::ModuleRows;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// The words of each limb that vectors of a matrix product have.

@@ -8,6 +8,7 @@ mod batches;
 mod digits;
 mod elements;
 mod matrices;
+pub(crate) mod ring;
 mod sums;
 mod switching;
 #[cfg(test)]
@@ -17,58 +18,22 @@ pub(crate) mod tables;
 mod tests;
 mod transform;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use unspoken_device::kernel::{self, Kernel};
-use unspoken_device::{Arguments, Buffer, Device, Operation};
+use unspoken_device::kernel::{self, Prime};
+use unspoken_device::{Buffer, Device};
 
+use self::ring::{DeviceRing, On};
+use self::tables::shoup;
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
+use crate::kind::RingKind;
 use crate::memory::Words;
-use crate::ntt::RingKind;
-use crate::poly::{Basis, Domain, Poly};
+use crate::ntt::NttTable;
+use crate::poly::Poly;
 use crate::ring::Ring;
 
-/// A ring in the memory of a device.
-pub(crate) struct DeviceRing {
-    device: Device,
-    /// The ring as kernels see it. Its tables are in the buffers.
-    ring: kernel::Ring,
-    _tables: [Buffer; 3],
-    caches: tables::Caches,
-    fetched: AtomicU64,
-}
-
 impl DeviceRing {
-    /// The device.
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// How many polynomials were fetched.
-    pub(crate) fn fetched(&self) -> u64 {
-        self.fetched.load(Ordering::Relaxed)
-    }
-
-    /// Notes that a polynomial is fetched.
-    pub(crate) fn count_fetched(&self) {
-        self.fetched.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn basis(&self, basis: Basis) -> kernel::Basis {
-        kernel::Basis { chain: basis.chain as u32, own: (basis.chain + basis.terminal) as u32 }
-    }
-
-    /// A polynomial as kernels see it. It is copied to the device if it is not there.
-    fn limbs(&self, poly: &Poly) -> Result<kernel::Limbs, RingError> {
-        Ok(kernel::Limbs { words: poly.words.on(&self.device)?.address(), basis: self.basis(poly.basis) })
-    }
-
-    /// A polynomial that is changed on the device.
-    fn limbs_to_change(&self, poly: &mut Poly) -> Result<kernel::Limbs, RingError> {
-        let basis = self.basis(poly.basis);
-        Ok(kernel::Limbs { words: poly.words.on_to_change(&self.device)?.address(), basis })
-    }
-
     /// A polynomial on the device with unspecified residues.
     fn blank(&self, ring: &Ring, basis: Basis, domain: Domain) -> Result<Poly, RingError> {
         Ok(ring.poly_of(self.words(ring, ring.limb_count(basis))?, basis, domain))
@@ -95,14 +60,6 @@ impl DeviceRing {
     fn blocks(&self, ring: &Ring, run: usize, limbs: usize) -> [usize; 3] {
         [ring.degree().div_ceil(run), limbs, 1]
     }
-
-    /// Queues a kernel.
-    #[expect(unsafe_code, reason = "kernels get addresses")]
-    fn launch<A: Arguments>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), RingError> {
-        // SAFETY: the operations of this module give buffers of this device that are as large as the shapes in the
-        // arguments, and hold the buffers until the call.
-        Ok(unsafe { self.device.launch(kernel, blocks, arguments) }?)
-    }
 }
 
 impl Ring {
@@ -115,7 +72,7 @@ impl Ring {
         if primes > kernel::MAX_PRIMES {
             return Err(RingError::OnDevice { what: "primes", found: primes, needed: "at most 128" });
         }
-        let [constants, forward, inverse] = tables::of_ring(self, device)?;
+        let [constants, forward, inverse] = of_ring(self, device)?;
         let ring = kernel::Ring {
             primes: constants.address(),
             forward: forward.address(),
@@ -173,27 +130,6 @@ impl Ring {
     }
 }
 
-/// A ring on a device, for one operation. The addresses that the operation gets are valid until it ends.
-pub(crate) struct On<'a> {
-    ring: &'a DeviceRing,
-    _operation: Operation,
-}
-
-impl<'a> On<'a> {
-    /// Begins an operation, if the device is in use.
-    pub(crate) fn new(ring: &'a DeviceRing) -> Option<Self> {
-        ring.device.is_in_use().then(|| On { ring, _operation: Operation::begin() })
-    }
-}
-
-impl std::ops::Deref for On<'_> {
-    type Target = DeviceRing;
-
-    fn deref(&self) -> &DeviceRing {
-        self.ring
-    }
-}
-
 /// A polynomial in the memory of this process.
 pub(crate) enum Here<'a> {
     Same(&'a Poly),
@@ -209,4 +145,32 @@ impl std::ops::Deref for Here<'_> {
             Here::Fetched(poly) => poly,
         }
     }
+}
+
+/// The primes of a ring with their constants, and the roots of the forward and the inverse transform.
+fn of_ring(ring: &Ring, device: &Device) -> Result<[Buffer; 3], RingError> {
+    let count = ring.chain().len() + ring.terminal().len() + ring.special().len();
+    let (mut primes, mut forward, mut inverse) = (Vec::with_capacity(count), Vec::new(), Vec::new());
+    for prime in 0..count {
+        let modulus = ring.modulus(prime);
+        // Vector kernels have other orders of the roots.
+        let table = NttTable::new(*modulus, ring.degree(), ring.kind(), 1);
+        let (half, root) = (modulus.q.div_ceil(2), table.imaginary);
+        let constant = |value| shoup(modulus.shoup(value));
+        primes.push(Prime {
+            q: modulus.q,
+            neg_inv: modulus.neg_inv,
+            r: modulus.r,
+            r2: modulus.r2,
+            to_montgomery: constant(modulus.r),
+            degree_scale: constant(modulus.from_montgomery(table.degree_inverse)),
+            imaginary: constant(root),
+            neg_imaginary: constant(modulus.neg(root)),
+            half: constant(half),
+            half_imaginary: constant(modulus.mul(half, root)),
+        });
+        forward.extend(table.forward.iter().map(|&root| shoup(root)));
+        inverse.extend(table.inverse.iter().map(|&root| shoup(root)));
+    }
+    Ok([device.upload(&primes)?, device.upload(&forward)?, device.upload(&inverse)?])
 }

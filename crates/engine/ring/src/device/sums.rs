@@ -5,14 +5,15 @@ use unspoken_device::kernel::{
     WindowArgs,
 };
 
-use super::DeviceRing;
+use super::ring::DeviceRing;
 use super::transform::several;
+use crate::basis::Basis;
 use crate::byte_table::{ByteChanges, ByteFactors};
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
 use crate::orbit::{OrbitKey, OrbitShape};
-use crate::poly::{Basis, Poly};
+use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::stored::Stored;
 use crate::table::{TableFactors, TableShape};

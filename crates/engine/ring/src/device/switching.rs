@@ -5,15 +5,16 @@ use std::sync::Arc;
 use unspoken_device::Address;
 use unspoken_device::kernel::{self, ConvertArgs, DivideArgs, KeyArgs, KeyTerm, Limbs, QuotientArgs};
 
-use super::DeviceRing;
+use super::ring::DeviceRing;
 use super::tables::{Conversion, Decomposition, Division, Exact};
 use super::transform::{all, raised, some};
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::gadget::Decomposed;
 use crate::gadget_key::GadgetKey;
+use crate::kind::RingKind;
 use crate::memory::Words;
-use crate::ntt::RingKind;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::Poly;
 use crate::ring::{Ring, cached};
 
 impl DeviceRing {
@@ -99,9 +100,8 @@ impl DeviceRing {
     pub(crate) fn decompose(&self, ring: &Ring, poly: &Poly) -> Result<Decomposed, RingError> {
         let basis = poly.basis;
         let extended = ring.switching_basis(basis);
-        let table: Arc<Decomposition> = cached(&self.caches.decompositions, basis, || {
-            ring.decomposition(basis).on_device(ring, basis, &self.device)
-        })?;
+        let table: Arc<Decomposition> =
+            cached(&self.caches.decompositions, basis, || ring.decomposition_on(basis, &self.device))?;
         let own = self.limbs(poly)?;
         let mut plain = self.blank(ring, basis, Domain::Coefficient)?;
         let place = self.limbs(&plain)?;

@@ -3,14 +3,16 @@
 use unspoken_device::DeviceCopy;
 
 use super::tests::Pair;
+use crate::basis::Basis;
 use crate::batch::{Difference, DigitTerm};
 use crate::byte_table::ByteChanges;
 use crate::error::RingError;
+use crate::kind::RingKind;
+use crate::literal::RingLiteral;
 use crate::modular::primes_descending;
-use crate::ntt::RingKind;
 use crate::orbit::OrbitShape;
-use crate::poly::{Basis, Poly};
-use crate::ring::{Ring, RingLiteral};
+use crate::poly::Poly;
+use crate::ring::Ring;
 use crate::stored::Stored;
 use crate::table::TableShape;
 

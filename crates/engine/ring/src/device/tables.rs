@@ -3,49 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
-use unspoken_device::kernel::{self, Digit, Kept, Prime, Shoup};
+use unspoken_device::kernel::{self, Digit, Kept, Shoup};
 use unspoken_device::{Buffer, Device};
 
-use super::elements::shoup;
+use crate::basis::Basis;
 use crate::error::RingError;
 use crate::kernels::ConversionTarget;
 use crate::modular;
-use crate::ntt::NttTable;
-use crate::poly::Basis;
-use crate::ring::Ring;
-
-/// The primes of a ring with their constants, and the roots of the forward and the inverse transform.
-pub(super) fn of_ring(ring: &Ring, device: &Device) -> Result<[Buffer; 3], RingError> {
-    let count = ring.chain().len() + ring.terminal().len() + ring.special().len();
-    let (mut primes, mut forward, mut inverse) = (Vec::with_capacity(count), Vec::new(), Vec::new());
-    for prime in 0..count {
-        let modulus = ring.modulus(prime);
-        // Vector kernels have other orders of the roots.
-        let table = NttTable::new(*modulus, ring.degree(), ring.kind(), 1);
-        let (half, root) = (modulus.q.div_ceil(2), table.imaginary);
-        let constant = |value| shoup(modulus.shoup(value));
-        primes.push(Prime {
-            q: modulus.q,
-            neg_inv: modulus.neg_inv,
-            r: modulus.r,
-            r2: modulus.r2,
-            to_montgomery: constant(modulus.r),
-            degree_scale: constant(modulus.from_montgomery(table.degree_inverse)),
-            imaginary: constant(root),
-            neg_imaginary: constant(modulus.neg(root)),
-            half: constant(half),
-            half_imaginary: constant(modulus.mul(half, root)),
-        });
-        forward.extend(table.forward.iter().map(|&root| shoup(root)));
-        inverse.extend(table.inverse.iter().map(|&root| shoup(root)));
-    }
-    Ok([device.upload(&primes)?, device.upload(&forward)?, device.upload(&inverse)?])
-}
-
-/// For each chain prime the powers of its `2n`-th root of unity. Standard ring.
-pub(super) fn of_powers(ring: &Ring, device: &Device) -> Result<Buffer, RingError> {
-    Ok(device.upload(&ring.root_powers().concat())?)
-}
 
 /// Tables that operations make when they first need them.
 #[derive(Default)]
@@ -55,6 +19,11 @@ pub(super) struct Caches {
     pub(super) decompositions: RwLock<HashMap<Basis, Arc<Decomposition>>>,
     /// For each chain prime the powers of its root of unity.
     pub(super) powers: OnceLock<Buffer>,
+}
+
+/// A factor as kernels see it.
+pub(super) fn shoup(factor: modular::Shoup) -> Shoup {
+    Shoup { value: factor.value, quotient: factor.quotient }
 }
 
 /// Conversions of digits to other primes.

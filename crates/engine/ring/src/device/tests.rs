@@ -2,12 +2,14 @@
 
 use unspoken_device::{Device, DeviceError};
 
+use crate::backend::Backend;
+use crate::basis::{Basis, Domain};
 use crate::error::RingError;
-use crate::kernels::Backend;
+use crate::kind::RingKind;
+use crate::literal::RingLiteral;
 use crate::modular::primes_descending;
-use crate::ntt::RingKind;
-use crate::poly::{Basis, Domain, Poly};
-use crate::ring::{Ring, RingLiteral};
+use crate::poly::Poly;
+use crate::ring::Ring;
 use crate::sampling::Seed;
 
 /// Rings of several shapes: degree, kind, primes of the chain, terminal and special ones, and of a digit.
@@ -205,7 +207,7 @@ fn products_with_keys_have_the_same_bits() {
                 pair.same("gadget product", &operand, |ring, a| {
                     let (whole, seeded, short) = key_of(ring);
                     let key = match ring.switching_basis(basis).special {
-                        crate::poly::Special::Short => short.as_ref().unwrap_or(whole),
+                        crate::basis::Special::Short => short.as_ref().unwrap_or(whole),
                         _ if which == 0 => whole,
                         _ => seeded,
                     };
@@ -216,7 +218,7 @@ fn products_with_keys_have_the_same_bits() {
                 let (whole, seeded, short) = key_of(ring);
                 let digits = ring.decompose(a[0])?;
                 let terms: Vec<_> = match short {
-                    Some(short) if ring.switching_basis(basis).special == crate::poly::Special::Short => {
+                    Some(short) if ring.switching_basis(basis).special == crate::basis::Special::Short => {
                         (0..3).map(|i| (short, galois(i))).collect()
                     }
                     _ => (0..35).map(|i| (if i % 2 == 0 { whole } else { seeded }, galois(i % 7))).collect(),

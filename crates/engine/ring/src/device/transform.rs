@@ -3,10 +3,11 @@
 use unspoken_device::Address;
 use unspoken_device::kernel::{self, FoldArgs, Kernel, Many, TransformArgs};
 
-use super::DeviceRing;
+use super::ring::DeviceRing;
+use crate::basis::Domain;
 use crate::error::RingError;
-use crate::ntt::RingKind;
-use crate::poly::{Domain, Poly};
+use crate::kind::RingKind;
+use crate::poly::Poly;
 use crate::ring::Ring;
 
 /// All limbs of a polynomial over a basis.

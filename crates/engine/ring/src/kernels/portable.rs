@@ -2,7 +2,7 @@
 
 use super::{BYTE_BLOCK, ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix, TABLE_BLOCK};
 use crate::automorphism::Permutation;
-use crate::digits::DigitTable;
+use crate::kernels::digits::DigitTable;
 use crate::modular::{Modulus, Shoup, reduce_once};
 use crate::ntt::{NttTable, bit_reverse};
 

@@ -1,11 +1,13 @@
 //! Tests of every backend against the portable kernels, and of the portable transform against the definition.
 
 use super::portable::Portable;
-use super::{Backend, ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, PackedMatrix};
+use super::{ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, PackedMatrix};
 use crate::automorphism::Permutation;
+use crate::backend::Backend;
+use crate::kind::RingKind;
 use crate::memory::AlignedWords;
 use crate::modular::{Modulus, PRIME_LIMIT, Shoup, primes_descending};
-use crate::ntt::{NttTable, RingKind, bit_reverse};
+use crate::ntt::{NttTable, bit_reverse};
 
 const KINDS: [RingKind; 2] = [RingKind::Standard, RingKind::ConjugateInvariant];
 const DEGREE: usize = 512;

@@ -1,12 +1,14 @@
 //! Effect of compression on a model that uses the embeddings: sentiment of film reviews.
 
 pub(crate) mod logistic;
+mod part;
 mod recurrent;
 
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Axis};
 use rayon::prelude::*;
+
 pub use recurrent::{RecurrentOptions, RecurrentProgress};
 use unspoken_store::Dataset;
 
@@ -14,6 +16,8 @@ use crate::error::TaskError;
 use crate::segment::Segmenter;
 use crate::table::EmbeddingTable;
 use crate::tokens::TokenList;
+pub use part::Accuracy;
+use part::Part;
 
 /// Labelled texts as token ids, split into a training part and a held-out part.
 ///
@@ -25,22 +29,6 @@ pub struct ReviewTask {
     train: Part,
     test: Part,
     labels: [String; 2],
-}
-
-struct Part {
-    /// The token ids of each text.
-    texts: Vec<Vec<u32>>,
-    /// Whether the label of each text is the second one.
-    labels: Vec<bool>,
-}
-
-/// Accuracy: fractions of texts whose label was predicted correctly.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Accuracy {
-    /// In the training part.
-    pub training: f64,
-    /// In the held-out part.
-    pub held_out: f64,
 }
 
 impl ReviewTask {

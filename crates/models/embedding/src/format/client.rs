@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
-use super::VERSION;
+use super::version::VERSION;
 use crate::codes::TokenCodes;
 use crate::error::EmbeddingError;
 use crate::shape::Shape;

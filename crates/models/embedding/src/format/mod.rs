@@ -3,6 +3,7 @@
 
 mod client;
 mod server;
+mod version;
 
 use std::path::Path;
 
@@ -10,9 +11,6 @@ use crate::codes::TokenCodes;
 use crate::compressed::CompressedTable;
 use crate::error::EmbeddingError;
 use crate::subtables::Subtables;
-
-/// Version of the client's two files. A reader refuses other versions.
-const VERSION: u32 = 1;
 
 impl TokenCodes {
     /// Reads and checks `client.json` and `client.safetensors`. Needs no file of the server's half.

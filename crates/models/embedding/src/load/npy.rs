@@ -6,7 +6,7 @@ use std::path::Path;
 use half::f16;
 use npyz::{DType, Deserialize, NpyFile, Order};
 
-use super::{open, width_of};
+use super::file::{open, width_of};
 use crate::error::TableError;
 
 /// First bytes of a NumPy file.

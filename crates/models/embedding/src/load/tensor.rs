@@ -5,7 +5,7 @@ use std::path::Path;
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors};
 
-use super::{MAX_FILE_BYTES, read_all, width_of};
+use super::file::{MAX_FILE_BYTES, read_all, width_of};
 use crate::error::TableError;
 
 /// Maximum number of tensor names that an error shows.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use unspoken_files::{TextError, TextLines};
 
+use super::file::MAX_VALUES;
+use super::rows::Rows;
 use super::token_file::TokenNames;
-use super::{MAX_VALUES, Rows};
 use crate::error::TableError;
 use crate::shape::MAX_WIDTH;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use unspoken_files::{BYTE_ORDER_MARK, TextError, TextLines};
 
-use super::{MAX_TOKEN_FILE_BYTES, read_all};
+use super::file::{MAX_TOKEN_FILE_BYTES, read_all};
 use crate::error::TableError;
 
 /// The part of a `tokenizer.json` that contains the tokens; the rest is ignored.

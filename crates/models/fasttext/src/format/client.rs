@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
-use super::{VERSION, WORD_RULE_VERSION};
+use super::version::{VERSION, WORD_RULE_VERSION};
 use crate::encoder::Encoder;
 use crate::error::ModelError;
 use crate::shape::Shape;

@@ -7,6 +7,7 @@
 
 mod client;
 mod server;
+mod version;
 
 use std::path::Path;
 
@@ -15,11 +16,6 @@ use unspoken_store::ModelFiles;
 use crate::error::ModelError;
 use crate::model::Model;
 use crate::{Encoder, ScoreTables};
-
-/// Version of the server's files, and of client's files whose words are runs of ASCII letters.
-const VERSION: u32 = 1;
-/// Version of client's files that state what a word is.
-const WORD_RULE_VERSION: u32 = 2;
 
 impl Encoder {
     /// Writes `client.safetensors` and `client.json` into `directory`, which is

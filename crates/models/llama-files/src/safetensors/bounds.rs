@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use serde::Deserialize;
-
 use unspoken_llama_model::Tokenizer;
 
 use super::config::{Ids, Json};
-use super::optional;
+use super::json_file::optional;
 use crate::error::LoadError;
 
 /// The part of `tokenizer_config.json` that matters.

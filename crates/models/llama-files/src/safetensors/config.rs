@@ -1,10 +1,9 @@
 //! `config.json`.
 
 use serde::Deserialize;
-
 use unspoken_llama_model::Config;
 
-use super::rope::JsonScaling;
+use super::json_scaling::JsonScaling;
 
 /// The part of `config.json` that matters.
 #[derive(Deserialize)]

@@ -3,20 +3,20 @@
 mod bounds;
 mod config;
 mod files;
+mod json_file;
+mod json_scaling;
 mod rope;
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use ndarray::{Array1, Array2, Axis};
-use serde::de::DeserializeOwned;
-
 use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
 
 use crate::LoadedModel;
 use crate::error::LoadError;
+use crate::safetensors::json_file::required;
 use crate::unread::refuse_unread;
 use config::Json;
 use files::Files;
@@ -32,20 +32,6 @@ pub fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
     config.vocabulary = tokenizer.vocabulary();
     let weights = weights(directory, &json, &config, rows)?;
     Ok(LoadedModel { model: Model { config, weights }, tokenizer })
-}
-
-/// Reads a file of JSON.
-fn required<T: DeserializeOwned>(path: &Path, needed: &str) -> Result<T, LoadError> {
-    let text = fs::read(path).map_err(LoadError::io(path))?;
-    serde_json::from_slice(&text).map_err(|error| LoadError::content(path, error.to_string(), needed))
-}
-
-/// Reads a file of JSON that may be missing.
-fn optional<T: DeserializeOwned>(path: &Path, needed: &str) -> Result<Option<T>, LoadError> {
-    match required(path, needed) {
-        Err(LoadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
-    }
 }
 
 /// The tokenizer of a model whose embedding has a number of rows.

@@ -1,33 +1,17 @@
 //! What `config.json` and old tensors say of the angles of RoPE.
 
-use serde::Deserialize;
-
 use unspoken_llama_model::Config;
 
 use super::config::Json;
 use super::files::Files;
 use crate::error::LoadError;
 use crate::rope::{RopeScaling, rope_frequencies};
+use crate::safetensors::json_scaling::JsonScaling;
 
 /// How far old tensors of angles, which some files have in 16 bits, may be from the angles of `config.json`: relative
 /// to them, and the smallest step of 16 bits.
 const TOLERANCE: f64 = 1.0 / 128.0;
 const SMALLEST_STEP: f64 = 1.0 / (1 << 24) as f64;
-
-/// `rope_scaling`, or `rope_parameters`.
-#[derive(Deserialize)]
-pub(super) struct JsonScaling {
-    rope_type: Option<String>,
-    /// The older name.
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    factor: Option<f64>,
-    low_freq_factor: Option<f64>,
-    high_freq_factor: Option<f64>,
-    original_max_position_embeddings: Option<f64>,
-    rope_theta: Option<f64>,
-    partial_rotary_factor: Option<f64>,
-}
 
 /// How angles are scaled; `None` if they are not.
 type Scaling = Option<RopeScaling>;

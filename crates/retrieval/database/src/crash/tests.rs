@@ -14,7 +14,7 @@ use unspoken_pir_scheme::{
 use super::model::{Crash, Model};
 use super::{Log, Step};
 use crate::disk::Disk;
-use crate::store::Monitor;
+use crate::progress::Monitor;
 use crate::{Builder, Database, DatabaseError, Declaration, EncryptedStore, Record, Writer};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use unspoken_pir_scheme::{EncryptedEntry, Layout, Preset, TableKind, Tables, WRITE_KEY_BYTES};
 
 use crate::error::DatabaseError;
-use crate::geometry::{HEADER_BYTES, fingerprint};
+use crate::format::HEADER_BYTES;
+use crate::geometry::fingerprint;
 
 /// Version of the format.
 const FORMAT: u32 = 1;

@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::declaration::Declaration;
 use crate::disk::Disk;
 use crate::error::DatabaseError;
-use crate::manifest::{other_format, publish_sealed, read_sealed};
+use crate::format::ENCRYPTED_MANIFEST;
+use crate::hashed::{other_format, publish_sealed, read_sealed};
 
 /// Version of the format of all files.
 const FORMAT: u32 = 1;
-
-/// Name of the file.
-pub(crate) const NAME: &str = "encrypted.json";
 
 /// Content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +35,7 @@ impl EncryptedManifest {
 
     /// Reads the manifest of a database and checks its hash and its format.
     pub fn read(dir: &Path) -> Result<Self, DatabaseError> {
-        let manifest: Self = read_sealed(dir, NAME, FORMAT)?;
+        let manifest: Self = read_sealed(dir, ENCRYPTED_MANIFEST, FORMAT)?;
         match manifest.format {
             FORMAT => Ok(manifest),
             found => Err(other_format(found.into(), FORMAT)),
@@ -46,6 +44,6 @@ impl EncryptedManifest {
 
     /// Replaces the manifest by this one, atomically and durably.
     pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
-        publish_sealed(self, disk, dir, NAME)
+        publish_sealed(self, disk, dir, ENCRYPTED_MANIFEST)
     }
 }

@@ -19,6 +19,4 @@ mod staging;
 mod store;
 
 pub use declaration::Declaration;
-pub(crate) use manifest::NAME as MANIFEST;
-pub(crate) use staging::NAME as UPLOAD;
 pub use store::{EncryptedSnapshot, EncryptedStore};

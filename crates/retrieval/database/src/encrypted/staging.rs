@@ -8,10 +8,8 @@ use unspoken_pir_scheme::Upload;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{DatabaseError, io_error};
+use crate::format::UPLOAD;
 use crate::journal::{Frame, Journal, Position, Scope, append};
-
-/// Name of the file.
-pub(crate) const NAME: &str = "upload.log";
 
 /// The chunks of the last upload.
 #[derive(Debug)]
@@ -30,13 +28,13 @@ impl Staging {
     pub fn begin(disk: &Disk, dir: &Path, upload: Upload, shape: (u64, usize)) -> Result<Self, DatabaseError> {
         let (cells, cell_bytes) = shape;
         let header = Scope { id: upload.id, version: upload.base, cells, cell_bytes }.header();
-        disk.replace(&dir.join(NAME), &header)?;
+        disk.replace(&dir.join(UPLOAD), &header)?;
         Self::open(disk, dir, shape)
     }
 
     /// Opens the chunks of the last upload that was begun. What follows the last whole chunk is removed.
     pub fn open(disk: &Disk, dir: &Path, (cells, cell_bytes): (u64, usize)) -> Result<Self, DatabaseError> {
-        let path = dir.join(NAME);
+        let path = dir.join(UPLOAD);
         let read = Scope::read(&path)?;
         let scope = Scope { cells, cell_bytes, ..read };
         let (journal, start) = Journal::open_at(&path, scope)?;

@@ -14,17 +14,19 @@ use unspoken_pir_scheme::{
 use unspoken_ring::Device;
 
 use super::declaration::{Declaration, MAX_JOURNAL_BYTES, hash_of, store_bytes};
-use super::manifest::{self as encrypted, EncryptedManifest};
-use super::staging::{self, Staging};
+use super::manifest::EncryptedManifest;
+use super::staging::Staging;
+use crate::cells::{map, open};
 use crate::commits::Commits;
 use crate::disk::Disk;
 use crate::error::DatabaseError;
-use crate::generation::{map, open, read_sums};
-use crate::geometry::HEADER_BYTES;
+use crate::format::{ENCRYPTED_MANIFEST, HEADER_BYTES, MANIFEST, UPLOAD};
+use crate::generation::read_sums;
 use crate::journal::{Frame, Scope};
 use crate::lock::Lock;
-use crate::manifest::{self, Files, sweep};
-use crate::store::{CellWriter, Monitor, check_space, write_cells, write_whole};
+use crate::manifest::{Files, sweep};
+use crate::progress::Monitor;
+use crate::store::{CellWriter, check_space, write_cells, write_whole};
 use crate::sums::{HASH_BYTES, chunks, hashes, verify};
 
 /// One version of a database of encrypted entries. It does not change while it is held.
@@ -108,7 +110,7 @@ impl EncryptedStore {
         }
         let lock = Lock::take(dir)?;
         // Only a database has one of these.
-        if [manifest::NAME, encrypted::NAME].iter().any(|name| dir.join(name).exists()) {
+        if [MANIFEST, ENCRYPTED_MANIFEST].iter().any(|name| dir.join(name).exists()) {
             return Err(DatabaseError::Exists { dir: dir.into() });
         }
         // A crash may have left files without a manifest.
@@ -141,7 +143,7 @@ impl EncryptedStore {
         let changes = frames.into_iter().flat_map(|frame| frame.cells).map(|(number, entry)| (number, entry.into()));
         let current = EncryptedSnapshot { tables, version: commits.version(), file, changes: changes.collect() };
         let tables = current.tables.clone();
-        let mut staging = match dir.join(staging::NAME).exists() {
+        let mut staging = match dir.join(UPLOAD).exists() {
             true => Some(Staging::open(&disk, dir, shape(&tables))?),
             false => None,
         };

@@ -13,11 +13,12 @@ use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::view::{GroupView, check_plane};
 use crate::dense::{QUERY_BITS, SELECTION, selection_gadgets};
+use crate::device::each;
 use crate::error::SchemeError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
-use crate::server::{Phase, Watch, chosen, each, rotated_to_front};
+use crate::server::{Phase, Watch, chosen, rotated_to_front};
 
 /// Computes the responses to some queries in one pass over the tables, for each query one of each plane. Planes are
 /// tables of one shape that hold the parts of records longer than a cell. Each query comes with the keys of its client,

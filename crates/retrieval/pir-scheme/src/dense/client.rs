@@ -6,14 +6,12 @@ use unspoken_ring::{Poly, SecretRng, Seed, declassify};
 use zeroize::Zeroizing;
 
 use crate::client::{PirSecret, nearest, noise_of};
+use crate::dense::failure::{check_failure, unreadable};
 use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
-use crate::dense::part::DenseSplit;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
-use crate::dense::shape::DenseShape;
-use crate::dense::{
-    BODY_BITS, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, check_failure, packing_gadget, selection_gadgets, unreadable,
-};
+use crate::dense::shape::{DenseShape, DenseSplit};
+use crate::dense::{BODY_BITS, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, packing_gadget, selection_gadgets};
 use crate::error::SchemeError;
 
 impl PirSecret {

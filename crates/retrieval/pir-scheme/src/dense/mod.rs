@@ -25,6 +25,7 @@
 
 mod answer;
 mod client;
+mod failure;
 mod masks;
 mod packing;
 mod part;
@@ -38,21 +39,22 @@ mod tests;
 mod view;
 
 pub use answer::{answer, answer_in_phases, answer_memory_bytes, partial_answer};
+pub use failure::log2_failure;
 pub use masks::MaskSeed;
 pub use packing::{LastFactors, Packing, PackingView};
-pub use part::{DensePart, DenseSplit};
+pub use part::DensePart;
 pub use partial::PartialResponse;
 pub use query::DenseQuery;
 pub use response::DenseResponse;
-pub use shape::{CellPlace, DenseShape};
+pub use shape::{CellPlace, DenseShape, DenseSplit};
 pub use table::DenseTable;
 pub use view::{CellChange, GroupView};
 
-use unspoken_gsw::{GadgetLiteral, Noise};
+use unspoken_gsw::GadgetLiteral;
 use unspoken_ring::DigitGadget;
 
-use crate::error::{SchemeError, range};
-use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
+use crate::error::SchemeError;
+use crate::parameters::PirParameters;
 
 /// Version of the order of the bytes of a table, and of its packings.
 pub const TABLE_FORMAT: u32 = 1;
@@ -90,80 +92,4 @@ fn selection_gadgets(parameters: &PirParameters, shape: DenseShape) -> Result<Ve
 /// The gadget of the selecting bits.
 fn selection_gadget(parameters: &PirParameters) -> Result<DigitGadget, SchemeError> {
     Ok(parameters.ring().gadget(SELECTION)?)
-}
-
-/// Predicted noise of a response that is added from the parts of a table, as a fraction of the modulus, for the worst
-/// content that was chosen without regard to the public masks. Each range of rows has a packing of its own, and each
-/// part its selections.
-fn response_noise(parameters: &PirParameters, split: DenseSplit) -> Result<Noise, SchemeError> {
-    let (ring, shape) = (parameters.ring(), split.shape);
-    let most = f64::from(1 << (PLAINTEXT_BITS - 1));
-    let packed =
-        rows_noise(parameters, shape, most * most).plus(packing_noise(parameters)?.times(split.row_parts as f64));
-    let product = Noise::rgsw_product(parameters.bootstrap(), selection_gadget(parameters)?);
-    let selected = product.times(f64::from(shape.selection_bits(parameters)) * split.parts() as f64);
-    let body = Noise((-2.0 * f64::from(BODY_BITS)).exp2() / 12.0);
-    let rounded = Noise::switching(ring.degree(), f64::from(MASK_BITS)).plus(body);
-    Ok(packed.plus(selected).plus(rounded))
-}
-
-/// Noise of the sums over all rows, for bytes of this mean square.
-fn rows_noise(parameters: &PirParameters, shape: DenseShape, bytes_square: f64) -> Noise {
-    let rounding = Noise((-2.0 * f64::from(QUERY_BITS)).exp2() / 12.0);
-    Noise::fresh(parameters.ring()).plus(rounding).times(shape.rows as f64 * bytes_square)
-}
-
-/// Noise that packing the sums of a group adds.
-fn packing_noise(parameters: &PirParameters) -> Result<Noise, SchemeError> {
-    let ring = parameters.ring();
-    let switch = Noise::product(ring, packing_gadget(parameters)?, 1, Noise::fresh(ring));
-    Ok(switch.times(ring.degree() as f64))
-}
-
-/// `log2` of the probability that the response to a query, added from the parts of a table, is wrong.
-///
-/// # Errors
-/// If a gadget does not fit the ring, which does not happen with the named parameters.
-pub fn log2_failure(parameters: &PirParameters, split: DenseSplit) -> Result<f64, SchemeError> {
-    let bound = (-f64::from(PLAINTEXT_BITS + 1)).exp2();
-    Ok(unspoken_gsw::log2_failure(response_noise(parameters, split)?, bound, split.shape.cell_bytes as f64))
-}
-
-/// Noise above which a response is rejected: five standard deviations, and at most a third of the noise of a response
-/// that was not computed from the query, which is uniform. Noise varies from response to response, because the errors
-/// of rounding the mask multiply a binary secret, whose mean is one half: a quarter of the noise is common to all
-/// coefficients. It does not depend on how the table is cut, which clients do not know.
-fn unreadable(parameters: &PirParameters, shape: DenseShape) -> Result<Noise, SchemeError> {
-    let uniform = Noise((-2.0 * f64::from(PLAINTEXT_BITS)).exp2() / 12.0);
-    let planned = response_noise(parameters, DenseSplit::whole(shape))?.times(25.0);
-    let most = uniform.times(1.0 / 3.0);
-    Ok(if planned < most { planned } else { most })
-}
-
-/// Checks that queries fail at most once in 2^40.
-fn check_failure(parameters: &PirParameters, split: DenseSplit) -> Result<(), SchemeError> {
-    match log2_failure(parameters, split)? <= MAX_LOG2_FAILURE {
-        true => Ok(()),
-        false => {
-            let needed = format!("so few that a query fails at most once in 2^{:.0}", -MAX_LOG2_FAILURE);
-            let (shape, parts) = (split.shape, split.parts());
-            Err(match parts {
-                1 => range("lay out a dense table: rows", shape.rows as u64, needed),
-                _ => range("cut a dense table: shards", parts as u64, needed),
-            })
-        }
-    }
-}
-
-/// Checks that clients do not reject the responses that are added from the parts of a table: their noise is at most a
-/// sixth of the noise that is rejected. The noise of 32 coefficients exceeds that once in 2^75.
-fn check_readable(parameters: &PirParameters, split: DenseSplit) -> Result<(), SchemeError> {
-    let found = response_noise(parameters, split)?.times(6.0);
-    match found <= unreadable(parameters, split.shape)? {
-        true => Ok(()),
-        false => {
-            let needed = "so few that clients do not reject the answers as too noisy";
-            Err(range("cut a dense table: shards", split.parts() as u64, needed))
-        }
-    }
 }

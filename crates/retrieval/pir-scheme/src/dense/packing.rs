@@ -8,9 +8,8 @@ use unspoken_ring::{BYTE_BLOCK, DeviceCopy, Digits, Domain, OrbitKey, OrbitShape
 
 use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
 use crate::dense::packing_gadget;
-use crate::dense::part::DensePart;
+use crate::dense::part::{DensePart, check_group};
 use crate::dense::query::DenseQuery;
-use crate::dense::view::check_group;
 use crate::error::SchemeError;
 use crate::parameters::PirParameters;
 

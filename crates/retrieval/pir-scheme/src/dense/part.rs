@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use unspoken_ring::BYTE_BLOCK;
 
-use crate::dense::shape::{CellPlace, DenseShape};
-use crate::dense::{check_failure, check_readable};
+use crate::dense::failure::{check_failure, check_readable};
+use crate::dense::shape::{CellPlace, DenseShape, DenseSplit};
 use crate::error::{SchemeError, range};
 use crate::parameters::PirParameters;
 
@@ -111,21 +111,7 @@ impl DensePart {
     }
 }
 
-/// A table that is cut into parts of nearly the same size: its rows into `row_parts` ranges, its groups into
-/// `group_parts`. Each part is a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DenseSplit {
-    pub(crate) shape: DenseShape,
-    pub(crate) row_parts: usize,
-    pub(crate) group_parts: usize,
-}
-
 impl DenseSplit {
-    /// A table that is not cut.
-    pub fn whole(shape: DenseShape) -> Self {
-        DenseSplit { shape, row_parts: 1, group_parts: 1 }
-    }
-
     /// Cuts a table into a number of parts. It cuts the groups first, into the largest possible number of ranges,
     /// because each group of each part needs a packing, however few rows the part has. Then it cuts the rows, in whole
     /// blocks.
@@ -152,11 +138,6 @@ impl DenseSplit {
         self.shape
     }
 
-    /// Number of parts.
-    pub fn parts(&self) -> usize {
-        self.row_parts * self.group_parts
-    }
-
     /// The part with a number, from zero.
     ///
     /// # Errors
@@ -181,4 +162,16 @@ impl DenseSplit {
 /// The range with a number of `parts` ranges of nearly the same length that `0..total` is cut into.
 fn nth(total: usize, parts: usize, number: usize) -> Range<usize> {
     total * number / parts..total * (number + 1) / parts
+}
+
+/// Checks that the bytes of a group have the length that they have in a part of a table.
+pub(crate) fn check_group(parameters: &PirParameters, part: &DensePart, bytes: &[u8]) -> Result<(), SchemeError> {
+    check("bytes of a group of a dense table", bytes.len(), part.group_bytes(parameters))
+}
+
+pub(crate) fn check(what: &'static str, found: usize, needed: usize) -> Result<(), SchemeError> {
+    match found == needed {
+        true => Ok(()),
+        false => Err(SchemeError::Table { what, found: found as u64, needed: needed as u64 }),
+    }
 }

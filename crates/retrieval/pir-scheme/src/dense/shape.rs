@@ -2,19 +2,19 @@
 
 use unspoken_ring::declassify;
 
-use crate::dense::{DenseSplit, MaskSeed, check_failure};
-use crate::error::{SchemeError, range};
+use crate::dense::MaskSeed;
+use crate::error::SchemeError;
 use crate::parameters::PirParameters;
 
 /// Rows that [`DenseShape::new`] aims at, at most. With more rows queries are longer; with fewer, packings take more
 /// memory than the data.
-const ROWS: u64 = 1 << 15;
+pub(super) const ROWS: u64 = 1 << 15;
 
 /// Most rows, so that queries stay below 4 MB.
-const MAX_ROWS: u64 = 1 << 20;
+pub(super) const MAX_ROWS: u64 = 1 << 20;
 
 /// Most groups of columns.
-const MAX_GROUP_BITS: u32 = 10;
+pub(super) const MAX_GROUP_BITS: u32 = 10;
 
 /// Position of a cell in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,29 +44,6 @@ pub struct DenseShape {
 impl DenseShape {
     /// Bytes of the shortest cell.
     pub const MIN_CELL_BYTES: usize = 32;
-
-    /// The shape for a number of cells, with the masks that databases of earlier releases share.
-    ///
-    /// # Errors
-    /// If there are no cells or too many, or the bytes of a cell are not a power of two from 32 to the ring's degree.
-    pub fn new(parameters: &PirParameters, cells: u64, cell_bytes: usize) -> Result<Self, SchemeError> {
-        let degree = parameters.ring().degree();
-        if !cell_bytes.is_power_of_two() || !(Self::MIN_CELL_BYTES..=degree).contains(&cell_bytes) {
-            let needed = format!("a power of two from {} to {degree}", Self::MIN_CELL_BYTES);
-            return Err(range("lay out a dense table: bytes of a cell", cell_bytes as u64, needed));
-        }
-        let places = (degree / cell_bytes) as u64;
-        let wide_rows = cells.div_ceil(places);
-        let group_bits = wide_rows.div_ceil(ROWS).next_power_of_two().ilog2().min(MAX_GROUP_BITS);
-        let rows = wide_rows.div_ceil(1 << group_bits);
-        if cells == 0 || rows > MAX_ROWS {
-            let most = (MAX_ROWS << MAX_GROUP_BITS) * places;
-            return Err(range("lay out a dense table: cells", cells, format!("1 to {most}")));
-        }
-        let shape = DenseShape { cells, cell_bytes, rows: rows as usize, group_bits, masks: None };
-        check_failure(parameters, DenseSplit::whole(shape))?;
-        Ok(shape)
-    }
 
     /// The same shape with masks of its own.
     pub fn with_masks(self, masks: MaskSeed) -> Self {
@@ -144,5 +121,26 @@ impl DenseShape {
             true => Ok((cell >> bits, cell & ((1 << bits) - 1))),
             false => Err(SchemeError::Index { pieces: self.cells }),
         }
+    }
+}
+
+/// A table that is cut into parts of nearly the same size: its rows into `row_parts` ranges, its groups into
+/// `group_parts`. Each part is a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DenseSplit {
+    pub(crate) shape: DenseShape,
+    pub(crate) row_parts: usize,
+    pub(crate) group_parts: usize,
+}
+
+impl DenseSplit {
+    /// A table that is not cut.
+    pub fn whole(shape: DenseShape) -> Self {
+        DenseSplit { shape, row_parts: 1, group_parts: 1 }
+    }
+
+    /// Number of parts.
+    pub fn parts(&self) -> usize {
+        self.row_parts * self.group_parts
     }
 }

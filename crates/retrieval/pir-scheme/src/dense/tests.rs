@@ -6,13 +6,19 @@ use std::sync::atomic::AtomicBool;
 use unspoken_gsw::Noise;
 use unspoken_ring::{SecretRng, Stored};
 
+use crate::client::PirSecret;
 use crate::dense::answer::{Words, packed_groups};
+use crate::dense::failure::{packing_noise, response_noise, rows_noise};
 use crate::dense::{
     CellChange, CellPlace, DensePart, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, GroupView,
-    LastFactors, MaskSeed, PLAINTEXT_BITS, Packing, PackingView, answer, packing_noise, response_noise, rows_noise,
+    LastFactors, MaskSeed, PLAINTEXT_BITS, Packing, PackingView, answer,
 };
+use crate::error::SchemeError;
+use crate::keys::PreparedKeys;
+use crate::mode::Mode;
+use crate::parameters::PirParameters;
+use crate::preset::Preset;
 use crate::server::Watch;
-use crate::{Mode, PirParameters, PirSecret, PreparedKeys, Preset, SchemeError};
 
 mod device;
 mod parts;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unspoken_ring::{ByteChanges, Stored};
 
 use crate::dense::packing::{Packing, PackingView};
-use crate::dense::part::DensePart;
+use crate::dense::part::{DensePart, check, check_group};
 use crate::dense::shape::{CellPlace, DenseShape};
 use crate::error::SchemeError;
 use crate::parameters::PirParameters;
@@ -54,11 +54,6 @@ impl GroupView<'_> {
     }
 }
 
-/// Checks that the bytes of a group have the length that they have in a part of a table.
-pub(crate) fn check_group(parameters: &PirParameters, part: &DensePart, bytes: &[u8]) -> Result<(), SchemeError> {
-    check("bytes of a group of a dense table", bytes.len(), part.group_bytes(parameters))
-}
-
 /// Checks that a plane has the groups of this part. A wrong table is an error of the database, not of the client.
 pub(crate) fn check_plane(
     parameters: &PirParameters,
@@ -80,11 +75,4 @@ pub(crate) fn check_plane(
         }
         check("words of a packing", group.packing.words.items.len(), Packing::word_count(parameters))
     })
-}
-
-fn check(what: &'static str, found: usize, needed: usize) -> Result<(), SchemeError> {
-    match found == needed {
-        true => Ok(()),
-        false => Err(SchemeError::Table { what, found: found as u64, needed: needed as u64 }),
-    }
 }

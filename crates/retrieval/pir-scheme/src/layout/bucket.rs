@@ -4,7 +4,9 @@
 //! entry consists of a tag of 12 bytes, the length of the value in groups of 7 bits (lowest first, the highest bit set
 //! in all groups but the last), and the value.
 
-use super::{LayoutError, Tag, is_zero};
+use super::error::LayoutError;
+use super::padding::is_zero;
+use super::tag::Tag;
 
 /// Bytes of a bucket that entries cannot use.
 pub const BUCKET_OVERHEAD: usize = 2;

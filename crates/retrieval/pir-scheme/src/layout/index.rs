@@ -1,9 +1,7 @@
 //! Records that are read by index.
 
-use super::{Layout, LayoutError, Length, is_zero};
-
-/// Bytes in front of a record of variable length: its length and one, or zero where there is no record.
-pub(super) const LENGTH_BYTES: usize = 4;
+use super::padding::is_zero;
+use super::{LENGTH_BYTES, Layout, LayoutError, Length};
 
 impl Layout {
     /// Checks that an index is in range. Record `i` is in cell `i`.

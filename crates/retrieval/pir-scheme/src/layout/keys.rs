@@ -2,15 +2,11 @@
 
 use zeroize::{Zeroizing, zeroize_stack};
 
-use super::{Bucket, Layout, LayoutError, MAX_CANDIDATES};
+use super::bucket::Bucket;
+use super::error::LayoutError;
+use super::tag::{TAG_BYTES, Tag};
+use super::{Layout, MAX_CANDIDATES};
 use crate::entry::HASH_STACK_BYTES;
-
-/// Tag of a key: 12 bytes of a hash. Finding an absent key with the tag of one of `n` records needs `2^96 / n` hashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub [u8; TAG_BYTES]);
-
-/// Bytes of a tag.
-const TAG_BYTES: usize = 12;
 
 /// Purpose of a hash under the layout's seed.
 #[derive(Clone, Copy)]

@@ -5,26 +5,29 @@ mod bucket;
 mod error;
 mod index;
 mod keys;
+mod padding;
 mod plan;
+mod tag;
 
 pub use bucket::{BUCKET_OVERHEAD, Bucket};
 pub use error::LayoutError;
-pub use keys::Tag;
 pub use plan::KeysPlan;
 use serde::{Deserialize, Serialize};
+pub use tag::Tag;
 
+use crate::layout::padding::is_zero;
 use crate::mode::Mode;
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
-use crate::tables::TableKind;
-
-/// Maximum number of planes: pieces of a cell, and responses to a query.
-pub const MAX_PLANES: usize = 4096;
+use crate::table_kind::TableKind;
 
 /// Maximum number of pieces in all planes together.
 const MAX_PIECES: u64 = 1 << 32;
 
 /// Maximum number of candidate buckets of a key.
 const MAX_CANDIDATES: u32 = 3;
+
+/// Bytes in front of a record of variable length: its length and one, or zero where there is no record.
+const LENGTH_BYTES: usize = 4;
 
 /// Length of records that are read by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +79,7 @@ impl Layout {
         let (most_bytes, most_cells) = (kind.most_cell_bytes(parameters) as u64, kind.most_cells());
         let cell_bytes = match *self {
             Layout::Index { length: Length::Fixed(bytes), .. } => bytes.into(),
-            Layout::Index { length: Length::Variable { max }, .. } => u64::from(max) + index::LENGTH_BYTES as u64,
+            Layout::Index { length: Length::Variable { max }, .. } => u64::from(max) + LENGTH_BYTES as u64,
             Layout::Keys { buckets, bucket_bytes, candidates, .. } => {
                 limit("candidate buckets of a key", candidates.into(), 1, MAX_CANDIDATES.into())?;
                 limit("buckets", buckets, candidates.into(), most_cells)?;
@@ -114,7 +117,7 @@ impl Layout {
     pub fn cell_bytes(&self) -> usize {
         match *self {
             Layout::Index { length: Length::Fixed(bytes), .. } => bytes as usize,
-            Layout::Index { length: Length::Variable { max }, .. } => max as usize + index::LENGTH_BYTES,
+            Layout::Index { length: Length::Variable { max }, .. } => max as usize + LENGTH_BYTES,
             Layout::Keys { bucket_bytes, .. } => bucket_bytes as usize,
         }
     }
@@ -134,11 +137,6 @@ impl Layout {
             false => Err(LayoutError::Cell { what: "what follows it is not zero" }),
         }
     }
-}
-
-/// Whether all bytes are zero. Reads all of them: where the first other byte is must not show in the time.
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0, |seen, byte| seen | byte) == 0
 }
 
 #[cfg(test)]

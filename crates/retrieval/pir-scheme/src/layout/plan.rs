@@ -1,8 +1,10 @@
 //! Planning of layouts: number and size of cells.
 
-use super::{BUCKET_OVERHEAD, Bucket, Layout, LayoutError, Length, MAX_PLANES};
+use super::bucket::{BUCKET_OVERHEAD, Bucket};
+use super::error::LayoutError;
+use super::{Layout, Length};
 use crate::parameters::PirParameters;
-use crate::tables::TableKind;
+use crate::table_kind::{MAX_PLANES, TableKind};
 
 /// Minimum room of a bucket, in average entries. The second number is for one candidate, where an entry has no choice
 /// between buckets: larger buckets overflow less often.

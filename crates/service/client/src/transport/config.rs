@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Error;
-use super::url::with_scheme;
+use super::scheme::with_scheme;
 use super::wait::WaitCallback;
 
 /// Address of the service, token, timeouts and retries.

@@ -26,6 +26,7 @@ mod refusal;
 mod request;
 mod resolver;
 mod retry;
+mod scheme;
 mod upload;
 mod url;
 mod wait;
@@ -33,6 +34,7 @@ mod wait;
 use std::time::Instant;
 
 use bytes::Bytes;
+
 pub use cancel::Cancel;
 pub use cause::UnreachableCause;
 pub use config::{RetryPolicy, TransportConfig};

@@ -17,7 +17,8 @@ use unspoken_wire::{AnswerFrame, AnswerReader, MAX_CONTROL_BYTES};
 use super::cancel::POLL;
 use super::live::{ClientSettings, Live};
 use super::refusal::{refusal, refusal_in_steps};
-use super::url::{endpoint, is_loopback, service_url};
+use super::scheme::is_loopback;
+use super::url::{endpoint, service_url};
 use super::wait::{WaitCallback, Waiting};
 use super::{Cancel, Error, TransportConfig, UnreachableCause, authorities};
 

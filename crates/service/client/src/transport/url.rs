@@ -1,29 +1,9 @@
 //! Addresses of services.
 
-use std::net::IpAddr;
-
 use reqwest::Url;
 
 use super::{Error, TransportConfig};
-
-/// The address with a scheme: one without gets `http://` on this machine and `https://` otherwise.
-pub(super) fn with_scheme(url: String) -> String {
-    if url.is_empty() || url.contains("://") {
-        return url;
-    }
-    let http = format!("http://{url}");
-    match Url::parse(&http) {
-        Ok(parsed) if is_loopback(&parsed) => http,
-        _ => format!("https://{url}"),
-    }
-}
-
-/// Whether the host is this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or("");
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
+use crate::transport::scheme::is_loopback;
 
 /// The address of a service, which may be a path behind a proxy.
 ///
@@ -56,6 +36,7 @@ pub(super) fn endpoint(service: &Url, path: &str) -> Result<Url, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::scheme::with_scheme;
 
     #[test]
     fn an_address_without_a_scheme_gets_one() {

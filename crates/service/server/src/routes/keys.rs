@@ -12,10 +12,11 @@ use utoipa::openapi::ResponseBuilder;
 
 use super::apps::{check_format, check_usable};
 use super::described::{Description, key_status, message, pattern};
+use crate::blocking::blocking;
 use crate::body::read_all;
 use crate::network::Network;
 use crate::refusal::{Refusal, message_response, wants_json};
-use crate::service::{KnownClient, Service, blocking};
+use crate::service::{KnownClient, Service};
 use crate::store::{Entry, Holder, KeyId};
 
 pub(super) async fn declare(

@@ -20,19 +20,20 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
-use described::{DELETE, DescribedRouter, Description, GET, PATCH, POST, text};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::{JSON, REQUEST_ID, UPLOAD_OFFSET};
+
+use described::{DELETE, DescribedRouter, Description, GET, PATCH, POST, text};
+
 pub(crate) use upload::UPLOAD_BYTES;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, ResponseBuilder};
 
-use crate::connection::ConnectionAuthorization;
-use crate::engine::internal;
+use crate::authorization::ConnectionAuthorization;
 use crate::observe::observe;
 use crate::origin::AllowedOrigin;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, internal};
 use crate::service::Service;
 
 /// How long a browser may remember the answer to a preflight request.

@@ -13,10 +13,11 @@ use unspoken_wire::http::UPLOAD_OFFSET;
 use super::described::{Description, count, key_status};
 use super::keys::{described_id, parse_id, status_response};
 use crate::application::Application;
+use crate::blocking::blocking;
 use crate::body::{BodyPieces, cover, declared_length};
 use crate::engine::{Engine, is_final_rejection};
 use crate::refusal::Refusal;
-use crate::service::{KnownClient, Service, blocking};
+use crate::service::{KnownClient, Service};
 use crate::store::{Entry, WriteGuard, incomplete};
 
 /// Bytes collected before they are written.

@@ -4,43 +4,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::room::weight;
-use super::{Entry, KeyId, Meta, State};
-use crate::auth::ClientName;
-use crate::network::Network;
+use super::{Entry, KeyId, Meta};
+use crate::store::Holder;
+use crate::store::entry::State;
+
+/// Least bytes that a bundle counts, for its directory and its files.
+pub(super) const MIN_BYTES: u64 = 16 << 10;
 
 /// Bytes of memory that a bundle takes at most, whether its keys are loaded or not: its entry, and its places in the
 /// maps.
 pub(crate) const ENTRY_BYTES: u64 = 1280;
-
-/// Clients that share one limit on the number of bundles: the clients of a token, or the clients without a token that
-/// connect from one network.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Holder {
-    owner: ClientName,
-    /// None for a token, and for bundles that an earlier process received: addresses are not stored.
-    network: Option<Network>,
-}
-
-impl Holder {
-    pub(crate) fn new(owner: ClientName, network: Option<Network>) -> Self {
-        let network = network.filter(|_| owner.is_anonymous());
-        Self { owner, network }
-    }
-
-    /// The holder of a bundle on the disk.
-    pub(super) fn stored(meta: &Meta) -> Self {
-        Self::new(ClientName::new(&meta.owner), None)
-    }
-
-    pub(crate) fn owner(&self) -> &ClientName {
-        &self.owner
-    }
-
-    pub(super) fn has_token(&self) -> bool {
-        !self.owner.is_anonymous()
-    }
-}
 
 /// The bundles of one holder.
 #[derive(Default)]
@@ -164,6 +137,11 @@ impl Index {
             held.empty.remove(&entry.id);
         }
     }
+}
+
+/// The bytes that a bundle takes on the disk when `arrived` bytes have arrived.
+pub(super) fn weight(arrived: u64) -> u64 {
+    arrived.max(MIN_BYTES)
 }
 
 #[cfg(test)]

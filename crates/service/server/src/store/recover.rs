@@ -9,8 +9,9 @@ use std::time::SystemTime;
 
 use unspoken_files::{check_own_directory, open_lock_file};
 
-use super::{DATA, Entry, Holder, KeyId, META, Meta, State, Store, StorePolicy};
+use super::{DATA, Entry, Holder, KeyId, META, Meta, Store, StorePolicy};
 use crate::disk::Disk;
+use crate::store::entry::State;
 
 /// Longest `meta.json` that is read.
 const MAX_META_BYTES: u64 = 64 << 10;

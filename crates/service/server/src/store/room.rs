@@ -4,8 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::index::{Held, Holder, Index};
-use super::{Entry, Meta, State, Store, StoreError, StorePolicy};
+use super::holder::Holder;
+use super::index::{Held, Index};
+use super::{Entry, Meta, Store, StoreError, StorePolicy};
+use crate::store::entry::State;
+use crate::store::index::weight;
+use crate::store::{Need, Room};
 
 /// Time after its last byte in which an upload counts as in use.
 const UPLOAD_PAUSE: Duration = Duration::from_secs(60);
@@ -16,44 +20,9 @@ const DISK_SHARE: u64 = 2;
 /// Share of the disk for key bundles that one token has by default.
 const TOKEN_SHARE: u64 = 4;
 
-/// Least bytes that a bundle counts, for its directory and its files.
-const MIN_BYTES: u64 = 16 << 10;
-
 /// Number of uploads without a byte that the clients of one token may have, or the clients of one address without a
 /// token. The oldest gives way to the next.
 const MAX_EMPTY_UPLOADS: usize = 64;
-
-/// Room that a bundle needs.
-#[derive(Clone, Copy)]
-pub(super) struct Need {
-    /// Bytes that the bundle takes now, in addition to its present bytes.
-    now: u64,
-    /// Bytes that the bundle will take when it is complete, in addition to its present bytes.
-    in_all: u64,
-}
-
-impl Need {
-    /// The room that a new bundle needs. A bundle takes room as its bytes arrive: whoever declares many bundles
-    /// displaces nothing.
-    pub(super) fn declared(new: &Meta) -> Self {
-        Need { now: MIN_BYTES, in_all: new.length.max(MIN_BYTES) }
-    }
-
-    /// The room that newly arrived bytes of an upload need.
-    pub(super) fn arrived(entry: &Entry, bytes: u64) -> Self {
-        let offset = entry.offset();
-        let [held, then] = [offset, offset.saturating_add(bytes)].map(weight);
-        Need { now: then - held, in_all: entry.meta.length.max(MIN_BYTES).saturating_sub(held) }
-    }
-}
-
-/// Whether there is room for a bundle.
-pub(super) enum Room {
-    /// Yes.
-    Free,
-    /// Only without this one, which no request uses.
-    Without(Arc<Entry>),
-}
 
 /// Why a bundle may be deleted for another. The first ones are deleted first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -230,9 +199,4 @@ fn room_within<'a, I: Iterator<Item = Idle<'a>>>(
         Some((_, first)) if used.saturating_add(need.now) > limit => Ok(Room::Without(Arc::clone(first))),
         _ => Ok(Room::Free),
     }
-}
-
-/// The bytes that a bundle takes on the disk when `arrived` bytes have arrived.
-pub(super) fn weight(arrived: u64) -> u64 {
-    arrived.max(MIN_BYTES)
 }

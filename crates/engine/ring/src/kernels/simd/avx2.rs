@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::permute::{check_permutation, prefetch_permuted, source_block};
 use super::vector::{Vector, Wide, even_odd_products, lanes_of_sets};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
@@ -161,10 +162,10 @@ impl Register {
 /// The machine has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn permute(permutation: &Permutation, source: &[u32], target: &mut [u32]) {
-    super::check_permutation(permutation, source, target);
+    check_permutation(permutation, source, target);
     for (block, out) in target.chunks_exact_mut(BLOCK).enumerate() {
-        super::prefetch_permuted(permutation, source, block);
-        let input = super::source_block(permutation, source, block);
+        prefetch_permuted(permutation, source, block);
+        let input = source_block(permutation, source, block);
         let shuffle = &permutation.shuffles[usize::from(permutation.shuffle[block]) % BLOCK];
         for half in [0, LANES] {
             let from = shuffle[half] as usize & LANES;

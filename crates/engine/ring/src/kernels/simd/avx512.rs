@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::permute::{check_permutation, prefetch_permuted, source_block};
 use super::vector::{Vector, Wide, even_odd_products};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
@@ -183,10 +184,10 @@ impl Register {
 /// The machine has AVX-512 F and BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn permute(permutation: &Permutation, source: &[u32], target: &mut [u32]) {
-    super::check_permutation(permutation, source, target);
+    check_permutation(permutation, source, target);
     for (block, out) in target.chunks_exact_mut(BLOCK).enumerate() {
-        super::prefetch_permuted(permutation, source, block);
-        let input = super::source_block(permutation, source, block);
+        prefetch_permuted(permutation, source, block);
+        let input = source_block(permutation, source, block);
         let shuffle = &permutation.shuffles[usize::from(permutation.shuffle[block]) % BLOCK];
         // SAFETY: `input`, `out` and `shuffle` are 16 words long. The shuffle itself reads the low four bits of
         // its lanes only.

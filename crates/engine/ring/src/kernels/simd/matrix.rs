@@ -1,5 +1,6 @@
 //! The product of a matrix of residues with a column of limbs.
 
+use super::prefetch::prefetch;
 use super::vector::{Factor, Prime, Vector, Wide};
 use crate::kernels::{MATRIX_TILE, PackedMatrix};
 use crate::modular::Modulus;
@@ -37,7 +38,7 @@ pub(super) unsafe fn product<V: Vector>(
         for x in (0..length).step_by(STRIP) {
             for (strip, input) in packed.chunks_exact_mut(STRIP).zip(inputs) {
                 strip.copy_from_slice(&input[x..x + STRIP]);
-                super::prefetch(input, x + STRIP, STRIP);
+                prefetch(input, x + STRIP, STRIP);
             }
             let tiles = matrix.entries.chunks_exact(matrix.columns * MATRIX_TILE);
             for (tile, outputs) in tiles.zip(outputs.chunks_mut(MATRIX_TILE)) {

@@ -14,19 +14,18 @@ mod avx512;
 mod bytes;
 mod matrix;
 mod ntt;
+mod permute;
 mod pointwise;
+mod prefetch;
 mod sampling;
 #[cfg(target_arch = "wasm32")]
 mod simd128;
 mod sums;
 mod vector;
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-
 use super::{BYTE_BLOCK, ConversionTarget, Kernels, PackedMatrix, portable};
-use crate::automorphism::{LANES as BLOCK, Permutation};
-use crate::digits::DigitTable;
+use crate::automorphism::Permutation;
+use crate::kernels::digits::DigitTable;
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
@@ -172,44 +171,4 @@ kernels!(Avx512, avx512, "avx512f,avx512bw");
 #[inline(always)]
 unsafe fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]) {
     portable::signed_digits(residues, table, moduli, outputs);
-}
-
-/// Prefetches `words` words of a slice, from `at` on. Positions past the end are harmless.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn prefetch(slice: &[u32], at: usize, words: usize) {
-    for line in (at..at + words).step_by(16) {
-        // SAFETY: every x86-64 machine has the instruction; it does not access memory, so every address is allowed.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().wrapping_add(line).cast()) };
-    }
-}
-
-/// WebAssembly has no instruction that prefetches.
-#[cfg(target_arch = "wasm32")]
-#[inline(always)]
-fn prefetch(_slice: &[u32], _at: usize, _words: usize) {}
-
-/// Number of blocks by which a permutation prefetches its source ahead of use.
-#[cfg(target_arch = "x86_64")]
-const PREFETCH_PERMUTED: usize = 16;
-
-/// Asserts that a permutation and both limbs have the same degree.
-fn check_permutation(permutation: &Permutation, source: &[u32], target: &[u32]) {
-    let blocks = permutation.source_block.len();
-    assert!(permutation.shuffle.len() == blocks && source.len() == blocks * BLOCK && target.len() == source.len());
-}
-
-/// The source of a target block.
-#[inline(always)]
-fn source_block<'a>(permutation: &Permutation, source: &'a [u32], block: usize) -> &'a [u32] {
-    &source[permutation.source_block[block] as usize * BLOCK..][..BLOCK]
-}
-
-/// Prefetches the source of the block [`PREFETCH_PERMUTED`] blocks after `block`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn prefetch_permuted(permutation: &Permutation, source: &[u32], block: usize) {
-    if let Some(&ahead) = permutation.source_block.get(block + PREFETCH_PERMUTED) {
-        prefetch(source, ahead as usize * BLOCK, BLOCK);
-    }
 }

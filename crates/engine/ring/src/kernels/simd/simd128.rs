@@ -2,6 +2,7 @@
 
 use std::arch::wasm32::*;
 
+use super::permute::{check_permutation, source_block};
 use super::vector::{Vector, Wide, lanes_of_sets};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
@@ -157,9 +158,9 @@ impl Register {
 /// The machine has 128-bit registers.
 #[target_feature(enable = "simd128")]
 pub(super) unsafe fn permute(permutation: &Permutation, source: &[u32], target: &mut [u32]) {
-    super::check_permutation(permutation, source, target);
+    check_permutation(permutation, source, target);
     for (block, out) in target.chunks_exact_mut(BLOCK).enumerate() {
-        let input = super::source_block(permutation, source, block);
+        let input = source_block(permutation, source, block);
         let shuffle = &permutation.shuffles[usize::from(permutation.shuffle[block]) % BLOCK];
         for quarter in (0..BLOCK).step_by(LANES) {
             let from = shuffle[quarter] as usize % BLOCK / LANES * LANES;

@@ -1,5 +1,6 @@
 //! Kernels that sum products over many limbs.
 
+use super::prefetch::prefetch;
 use super::vector::{Prime, Vector, Wide};
 use crate::kernels::{ConversionTarget, KEY_BLOCK, LAZY_TERMS, TABLE_BLOCK, lazy_terms};
 use crate::modular::Modulus;
@@ -222,8 +223,7 @@ pub(super) unsafe fn inner_product<V: Vector>(
         let prime = Prime::<V>::new(modulus);
         let zero = prime.q.sub(prime.q);
         for block in (0..length).step_by(KEY_BLOCK) {
-            key.iter()
-                .for_each(|digit| super::prefetch(digit, 2 * (block + PREFETCH_BLOCKS * KEY_BLOCK), 2 * KEY_BLOCK));
+            key.iter().for_each(|digit| prefetch(digit, 2 * (block + PREFETCH_BLOCKS * KEY_BLOCK), 2 * KEY_BLOCK));
             for x in (0..KEY_BLOCK).step_by(V::LANES) {
                 let mut results = [zero; 2];
                 for first in (0..digits.len()).step_by(LAZY_TERMS) {

@@ -18,6 +18,7 @@ mod start;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, ArrayView2};
+
 pub use options::CompressOptions;
 use search::Search;
 
@@ -27,8 +28,6 @@ use crate::error::CompressError;
 use crate::shape::Shape;
 use crate::table::EmbeddingTable;
 
-/// Streams of random numbers: of the start, and of the first round.
-const START_STREAM: u64 = 0;
 const FIRST_ROUND_STREAM: u64 = 1;
 
 /// Compresses a table by additive quantisation. `progress` is called after each step; raising `cancel` stops the work

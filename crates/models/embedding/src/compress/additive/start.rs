@@ -76,7 +76,7 @@ pub(super) fn residual_k_means(
     seed: u64,
     watch: &mut Watch,
 ) -> Result<(Array2<f32>, Vec<u16>), CompressError> {
-    let mut random = Random::new(seed, super::START_STREAM);
+    let mut random = Random::new(seed, START_STREAM);
     let mut residual = rows.to_owned();
     let mut columns = Array2::zeros((subtables * count, rows.ncols()));
     let mut codes = vec![0; rows.nrows() * subtables];
@@ -91,3 +91,6 @@ pub(super) fn residual_k_means(
     }
     Ok((columns, codes))
 }
+
+/// Streams of random numbers: of the start, and of the first round.
+const START_STREAM: u64 = 0;

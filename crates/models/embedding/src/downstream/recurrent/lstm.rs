@@ -5,8 +5,6 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use unspoken_store::{AdamW, Random};
 
-use super::Example;
-
 /// Initial bias of the forget gate: the cell begins by remembering.
 const FORGET_BIAS: f32 = 1.0;
 /// Of Adam.
@@ -217,6 +215,9 @@ fn by_length(examples: &[Example]) -> Vec<usize> {
     order.sort_by_key(|&index| std::cmp::Reverse(examples[index].0.len()));
     order
 }
+
+/// The known tokens of a text and whether its label is the second one.
+pub(super) type Example<'a> = (&'a [u32], bool);
 
 #[cfg(test)]
 mod tests {

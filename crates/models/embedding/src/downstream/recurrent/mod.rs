@@ -5,13 +5,15 @@ mod options;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lstm::{Lstm, Optimiser};
 use ndarray::{Array2, ArrayView2};
+
+use lstm::{Example, Lstm, Optimiser};
+
 pub use options::RecurrentOptions;
 use rayon::prelude::*;
 use unspoken_store::Random;
 
-use super::{Accuracy, Part};
+use super::part::{Accuracy, Part};
 use crate::error::TaskError;
 use crate::table::EmbeddingTable;
 
@@ -38,9 +40,6 @@ pub struct RecurrentProgress {
     /// Accuracy on these reviews.
     pub accuracy: f64,
 }
-
-/// The known tokens of a text and whether its label is the second one.
-type Example<'a> = (&'a [u32], bool);
 
 /// Loss (nats) and correct answers, summed over examples.
 #[derive(Clone, Copy, Default)]

@@ -1,7 +1,8 @@
 //! Tests of answers that are added from the parts of a table.
 
 use super::*;
-use crate::dense::{PartialResponse, log2_failure, partial_answer, unreadable};
+use crate::dense::failure::{log2_failure, unreadable};
+use crate::dense::{PartialResponse, partial_answer};
 use crate::parameters::MAX_LOG2_FAILURE;
 
 /// The shards of a table, as they come out of a split.

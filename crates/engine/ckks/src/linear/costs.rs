@@ -2,8 +2,8 @@
 
 use crate::cost::{Cost, CostModel};
 use crate::error::CkksError;
+use crate::linear::steps::StepCounts;
 use crate::parameters::CkksParameters;
-use crate::steps::StepCounts;
 
 /// The costs of linear transformations at one level, for planners that compare many.
 pub struct LinearCosts {

@@ -1,34 +1,21 @@
-//! Linear transformations of the slots, given by the diagonals of their matrices.
-//!
-//! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with a giant step `g` and a baby step `b` ([`Steps`]),
-//! this is `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead
-//! of one per diagonal. The outer sum uses Horner's rule, from the last `g` down, so giant steps rotate by the
-//! differences of successive `g`. Where these are equal, one key serves all of them. On ciphertexts both kinds of steps
-//! are hoisted (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic
-//! encryption with non-sparse keys", EUROCRYPT 2021, section 4): the baby steps share one digit decomposition and stay
-//! over the extended basis, undivided; each giant step divides one component by `P`; the sum is divided once, by `P`
-//! and the level's primes together.
+//! Plans of linear transformations: their diagonals, steps, keys, cost and memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use num_complex::Complex64;
-use rayon::prelude::*;
-use unspoken_ring::{Poly, Ring, RingKind, SubringPoly};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
+use unspoken_ring::{RingKind, SubringPoly};
+use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
-use crate::arithmetic::{Arithmetic, check_scale, check_scales};
-use crate::ciphertext::Ciphertext;
 use crate::cost::{Cost, CostModel};
-use crate::encoding::Encoder;
 use crate::error::CkksError;
-use crate::evaluator::Evaluator;
-use crate::linear_costs::{LinearCosts, check_level};
-use crate::memory::{self, with_idle_buffers};
+use crate::linear::costs::{LinearCosts, check_level};
+use crate::linear::steps::Steps;
+use crate::memory::{self};
 use crate::parameters::CkksParameters;
-use crate::steps::Steps;
+use crate::scale::{check_scale, check_scales};
 
-const OPERATION: &str = "linear transformation";
+pub(super) const OPERATION: &str = "linear transformation";
 
 /// Bytes of an encoded diagonal in addition to its residues, at most.
 const DIAGONAL_BYTES: usize = 640;
@@ -37,15 +24,15 @@ const DIAGONAL_BYTES: usize = 640;
 /// and memory before anything is encoded or any key is made.
 #[derive(Clone, Debug)]
 pub struct LinearPlan {
-    parameters: CkksParameters,
+    pub(super) parameters: CkksParameters,
     /// Shared by the copies of a plan, because they are large.
-    diagonals: Arc<BTreeMap<usize, Vec<Complex64>>>,
+    pub(super) diagonals: Arc<BTreeMap<usize, Vec<Complex64>>>,
     /// Number of equal values in each run of an encoded diagonal, see [`SubringPoly`].
-    run: usize,
-    steps: Steps,
-    level: usize,
-    input_scale: f64,
-    output_scale: f64,
+    pub(super) run: usize,
+    pub(super) steps: Steps,
+    pub(super) level: usize,
+    pub(super) input_scale: f64,
+    pub(super) output_scale: f64,
 }
 
 impl LinearPlan {
@@ -234,62 +221,20 @@ impl LinearPlan {
         memory::bytes(ring, own + rotating.max(adding).max(turning))
     }
 
-    /// Evaluates the transformation by plain rotations, products and sums, for any arithmetic. Tests compare
-    /// [`LinearTransform::apply`] to it, and a simulator runs it ([`Arithmetic::linear`]). It uses the same keys,
-    /// levels and scales, but more divisions, so it needs more time and adds more noise.
-    ///
-    /// # Errors
-    /// If the input's level is below the plan's, its scale is not the planned one, or a key is missing.
-    pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
-        self.check(arithmetic.level(input), arithmetic.scale(input))?;
-        let input = arithmetic.lowered(input, self.level)?;
-        let slots = self.parameters.slots();
-        let mut babies = BTreeMap::new();
-        let mut sums: BTreeMap<usize, A::Vector> = BTreeMap::new();
-        for (giant, row) in self.rows() {
-            for (baby, diagonal) in row {
-                if let std::collections::btree_map::Entry::Vacant(entry) = babies.entry(baby) {
-                    entry.insert(arithmetic.rotate(&input, self.steps.baby(baby, slots) as i64)?);
-                }
-                let values = rotated_right(diagonal, self.steps.giant(giant, slots));
-                let product = arithmetic.mul_values(&babies[&baby], &values, self.plaintext_scale())?;
-                let sum = match sums.remove(&giant) {
-                    Some(sum) => arithmetic.add(&sum, &product)?,
-                    None => product,
-                };
-                sums.insert(giant, sum);
-            }
-        }
-        let mut total: Option<(usize, A::Vector)> = None;
-        for (giant, sum) in sums.into_iter().rev() {
-            let sum = match total {
-                Some((last, total)) => {
-                    let steps = self.steps.giant(last - giant, slots) as i64;
-                    arithmetic.add(&arithmetic.rotate(&total, steps)?, &sum)?
-                }
-                None => sum,
-            };
-            total = Some((giant, sum));
-        }
-        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
-        let (giant, total) = total.ok_or_else(none)?;
-        arithmetic.rescale(&arithmetic.rotate(&total, self.steps.giant(giant, slots) as i64)?)
-    }
-
     /// The scale of the encoded diagonals. The rescale divides it out again, up to the change from input to output
     /// scale.
-    fn plaintext_scale(&self) -> f64 {
+    pub(super) fn plaintext_scale(&self) -> f64 {
         self.parameters.level_modulus(self.level) * (self.output_scale / self.input_scale)
     }
 
     /// The giant and the baby numbers of these diagonals.
-    fn numbers<'a>(&self, indices: impl Iterator<Item = &'a usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
+    pub(super) fn numbers<'a>(&self, indices: impl Iterator<Item = &'a usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let slots = self.parameters.slots();
         indices.filter_map(|&k| self.steps.split(k, slots)).unzip()
     }
 
     /// The diagonals by giant number, each with its baby number.
-    fn rows(&self) -> BTreeMap<usize, Vec<(usize, &[Complex64])>> {
+    pub(super) fn rows(&self) -> BTreeMap<usize, Vec<(usize, &[Complex64])>> {
         let mut rows: BTreeMap<usize, Vec<(usize, &[Complex64])>> = BTreeMap::new();
         for (&k, diagonal) in self.diagonals.iter() {
             if let Some((giant, baby)) = self.steps.split(k, self.parameters.slots()) {
@@ -308,169 +253,12 @@ impl LinearPlan {
         Ok((self.level - 1, self.output_scale))
     }
 
-    fn check(&self, level: usize, scale: f64) -> Result<(), CkksError> {
+    pub(super) fn check(&self, level: usize, scale: f64) -> Result<(), CkksError> {
         if level < self.level {
             return Err(CkksError::Level { operation: OPERATION, found: level, needed: self.level });
         }
         check_scales(OPERATION, self.input_scale, scale)
     }
-}
-
-/// A linear transformation with encoded diagonals, which can be applied to encrypted vectors.
-pub struct LinearTransform {
-    plan: LinearPlan,
-    encoded: OnceLock<EncodedDiagonals>,
-}
-
-struct EncodedDiagonals {
-    /// The baby numbers in use.
-    babies: Vec<usize>,
-    /// Per giant number: the indices of the baby steps, each with its diagonal, rotated back by the giant step, over
-    /// the extended basis.
-    rows: Vec<(usize, Vec<(usize, SubringPoly)>)>,
-}
-
-impl LinearTransform {
-    /// Encodes the diagonals.
-    ///
-    /// # Errors
-    /// If the scaled values of a diagonal exceed the modulus of the level.
-    pub fn new(encoder: &Encoder, plan: LinearPlan) -> Result<Self, CkksError> {
-        let transform = Self::deferred(plan);
-        transform.encode(encoder)?;
-        Ok(transform)
-    }
-
-    /// Defers the encoding to [`LinearTransform::encode`] or the first [`LinearTransform::apply`]. A simulator never
-    /// encodes.
-    pub fn deferred(plan: LinearPlan) -> Self {
-        LinearTransform { plan, encoded: OnceLock::new() }
-    }
-
-    /// Encodes the diagonals, unless that was done.
-    ///
-    /// # Errors
-    /// If the scaled values of a diagonal exceed the modulus of the level.
-    pub fn encode(&self, encoder: &Encoder) -> Result<(), CkksError> {
-        self.encoded(encoder).map(drop)
-    }
-
-    /// Encodes the diagonals and makes the forms of the keys, unless that was done.
-    pub(crate) fn prepare(&self, evaluator: &Evaluator<'_>) -> Result<(), CkksError> {
-        self.encoded(evaluator.encoder())?;
-        Ok(evaluator.keys().prepare(self.plan.parameters.ring(), &self.plan.key_plan())?)
-    }
-
-    fn encoded(&self, encoder: &Encoder) -> Result<&EncodedDiagonals, CkksError> {
-        if let Some(encoded) = self.encoded.get() {
-            return Ok(encoded);
-        }
-        let (plan, slots) = (&self.plan, self.plan.parameters.slots());
-        let (_, babies) = plan.numbers(plan.diagonals.keys());
-        let babies: Vec<usize> = babies.into_iter().collect();
-        let encode_row = |(giant, row): (usize, Vec<(usize, &[Complex64])>)| {
-            let encode = |(baby, diagonal): (usize, &[Complex64])| {
-                let values = rotated_right(diagonal, plan.steps.giant(giant, slots));
-                let poly = encoder.encode_extended(&values, plan.level, plan.plaintext_scale())?;
-                let poly = plan.parameters.ring().into_subring(poly, plan.run)?;
-                Ok((babies.binary_search(&baby).unwrap_or_default(), poly))
-            };
-            Ok((giant, row.into_iter().map(encode).collect::<Result<_, CkksError>>()?))
-        };
-        let rows = plan.rows().into_par_iter().map(encode_row).collect::<Result<_, CkksError>>()?;
-        Ok(self.encoded.get_or_init(|| EncodedDiagonals { babies, rows }))
-    }
-
-    /// Its plan.
-    pub fn plan(&self) -> &LinearPlan {
-        &self.plan
-    }
-
-    /// Bytes of memory it takes: [`LinearPlan::prepared_bytes`].
-    pub fn prepared_bytes(&self) -> u64 {
-        self.plan.prepared_bytes()
-    }
-
-    /// Peak bytes of memory of [`LinearTransform::apply`], its result included, in addition to its input, the keys and
-    /// [`LinearTransform::prepared_bytes`].
-    pub fn working_bytes(&self) -> u64 {
-        let (ring, basis) = (self.plan.parameters.ring(), self.plan.parameters.basis(self.plan.level));
-        // Digits of the input, digits and quotients of giant steps, and a copy of the input.
-        let limbs = 4 * ring.limb_count(basis);
-        let freed = memory::raised_digits(ring, basis) + memory::key_switch(ring, basis) + limbs;
-        with_idle_buffers(&self.plan.parameters, self.plan.live_bytes(), memory::bytes(ring, freed))
-    }
-
-    /// Applies the transformation to an encrypted vector. The result is one level below the plan's, at the plan's
-    /// output scale.
-    ///
-    /// # Errors
-    /// If the vector's level is below the plan's, its scale is not the planned one, it is not relinearised, or keys are
-    /// missing; the error names all missing keys.
-    pub fn apply(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let (plan, slots) = (&self.plan, self.plan.parameters.slots());
-        plan.check(input.level(), input.scale())?;
-        evaluator.keys().check(OPERATION, &plan.key_plan())?;
-        let EncodedDiagonals { babies, rows: diagonals } = self.encoded(evaluator.encoder())?;
-        let input = evaluator.lowered(input, plan.level)?;
-        let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
-        let babies: Vec<usize> = babies.iter().map(|&baby| plan.steps.baby(baby, slots)).collect();
-        let babies = rotated_inputs(ring, keys, input.inner(), &babies)?;
-        let inputs: Vec<[&Poly; 2]> = babies.iter().map(|baby| baby.components().each_ref()).collect();
-        let rows: Vec<&[(usize, SubringPoly)]> = diagonals.iter().map(|(_, row)| row.as_slice()).collect();
-        let sums = ring.subring_product_sums(&inputs, &rows)?;
-        drop(babies);
-        let mut total: Option<(usize, [Poly; 2])> = None;
-        for (&(giant, _), sum) in diagonals.iter().zip(sums).rev() {
-            let sum = match total {
-                Some((last, total)) => {
-                    let [mut t0, mut t1] = giant_step(evaluator, total, plan.steps.giant(last - giant, slots))?;
-                    ring.add_assign(&mut t0, &sum[0])?;
-                    ring.add_assign(&mut t1, &sum[1])?;
-                    [t0, t1]
-                }
-                None => sum,
-            };
-            total = Some((giant, sum));
-        }
-        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
-        let (giant, total) = total.ok_or_else(none)?;
-        let total = giant_step(evaluator, total, plan.steps.giant(giant, slots))?;
-        let to = evaluator.parameters().basis(plan.level - 1);
-        let [c0, c1] = &total;
-        let inner = rlwe::Ciphertext::new(vec![ring.rescale_round(c0, to)?, ring.rescale_round(c1, to)?])?;
-        Ok(Ciphertext { inner, level: plan.level - 1, scale: plan.output_scale })
-    }
-}
-
-/// The rotations of the input by the baby steps, undivided.
-fn rotated_inputs(
-    ring: &Ring,
-    keys: &EvaluationKeys,
-    input: &rlwe::Ciphertext,
-    babies: &[usize],
-) -> Result<Vec<ExtendedCiphertext>, RlweError> {
-    let hoisted = input.hoist(ring)?;
-    let rotate = |&baby: &usize| hoisted.automorphism_extended(ring, galois::rotation(ring, baby as i64), keys);
-    babies.iter().map(rotate).collect()
-}
-
-/// Rotates an undivided sum by a giant step. The result stays undivided: only the second component is divided by `P`,
-/// for its key switch.
-fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result<[Poly; 2], CkksError> {
-    if steps == 0 {
-        return Ok(sum);
-    }
-    evaluator.check_cancel()?;
-    let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
-    let [c0, c1] = sum;
-    let basis = c1.basis().without_special();
-    let element = galois::rotation(ring, steps as i64);
-    let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, basis)?;
-    let divided = ring.divide_round(&c1, basis)?;
-    let [mut k0, k1] = ring.gadget_product(&divided, key)?;
-    ring.add_assign(&mut k0, &c0)?;
-    Ok([ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?])
 }
 
 /// The shortest vector that gives `values` when it is repeated a power of two times.
@@ -489,7 +277,7 @@ fn run(parameters: &CkksParameters, period: usize) -> usize {
 }
 
 /// `values` rotated cyclically to the right: entry `j` comes from `j - steps`.
-fn rotated_right(values: &[Complex64], steps: usize) -> Vec<Complex64> {
+pub(super) fn rotated_right(values: &[Complex64], steps: usize) -> Vec<Complex64> {
     let (head, tail) = values.split_at(values.len() - steps % values.len());
     [tail, head].concat()
 }

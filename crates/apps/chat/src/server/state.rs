@@ -1,0 +1,42 @@
+//! The state of a session.
+
+use std::sync::Arc;
+
+use unspoken_ckks::Ciphertext;
+use unspoken_encrypted_llama::Session;
+use unspoken_llama_model::KvCache;
+
+use crate::error::ChatError;
+
+/// The state of a session.
+pub(super) struct State {
+    /// Keys and values of prefix and public tokens.
+    pub(super) public: Arc<KvCache>,
+    /// The public tokens.
+    pub(super) tokens: Vec<u32>,
+    /// Keys and values of private tokens.
+    pub(super) private: Session<Ciphertext>,
+    /// Whether a chunk has run.
+    pub(super) begun: bool,
+    /// Chunks that the session has room for.
+    pub(super) chunks: usize,
+}
+
+impl State {
+    /// Whether a pass of this chunk begins a new chunk; otherwise it replaces the last chunk.
+    pub(super) fn begins(&self, chunk: u32) -> Result<bool, ChatError> {
+        let (chunk, last) = (chunk as usize, self.private.chunk());
+        let found = format!("chunk {chunk}");
+        if chunk >= self.chunks {
+            let needed = format!("one below {}, the chunks of this session; begin another", self.chunks);
+            return Err(ChatError::session(found, needed));
+        }
+        match self.begun {
+            false if chunk == 0 => Ok(true),
+            false => Err(ChatError::session(found, "chunk 0, the first one")),
+            true if chunk == last => Ok(false),
+            true if chunk == last + 1 => Ok(true),
+            true => Err(ChatError::session(found, format!("chunk {last} again, or {}, the next one", last + 1))),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Bootstraps with encoded maps.
+
+use super::plan::Bootstrap;
+use super::works::Works;
+use crate::encoding::Encoder;
+use crate::error::CkksError;
+use crate::group::at_once;
+use crate::linear::{LinearPlan, LinearTransform};
+
+/// A [`Bootstrap`] with encoded matrices. A server needs one for all clients.
+pub struct Bootstrapper {
+    pub(super) plan: Bootstrap,
+    /// The map from slots to coefficients; `None` for half a bootstrap.
+    pub(super) slots_to_coeffs: Option<Vec<LinearTransform>>,
+    pub(super) coeffs_to_slots: Vec<LinearTransform>,
+    working_bytes: u64,
+    pub(super) works: Works,
+}
+
+impl Bootstrapper {
+    /// Encodes the matrices, which take [`Bootstrapper::prepared_bytes`], and takes working memory from the system.
+    ///
+    /// # Errors
+    /// As for [`LinearTransform::new`].
+    pub fn new(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
+        let slots_to_coeffs = encode(encoder, &plan.slots_to_coeffs)?;
+        let working_bytes = plan.working_bytes(encoder, true)?;
+        Ok(Bootstrapper {
+            slots_to_coeffs: Some(slots_to_coeffs),
+            working_bytes,
+            ..Self::from_coefficients(encoder, plan)?
+        })
+    }
+
+    /// As [`Bootstrapper::new`], without the map from slots to coefficients. The result supports all operations except
+    /// [`Bootstrapper::refresh`].
+    ///
+    /// # Errors
+    /// As for [`LinearTransform::new`].
+    pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
+        let working_bytes = plan.working_bytes(encoder, false)?;
+        let coeffs_to_slots = encode(encoder, &plan.coeffs_to_slots)?;
+        // The memory of the first map, which needs the most, so that the first bootstrap is not slower than others.
+        let (ring, top) = (plan.parameters.ring(), plan.raised_level());
+        let basis = ring.switching_basis(plan.parameters.basis(top));
+        let live = plan.coeffs_to_slots.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
+        ring.reserve(basis, live as usize / ring.poly_bytes(basis));
+        Ok(Bootstrapper { slots_to_coeffs: None, coeffs_to_slots, plan, working_bytes, works: Works::new() })
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Bootstrap {
+        &self.plan
+    }
+
+    /// Bytes of memory of its matrices.
+    pub fn prepared_bytes(&self) -> u64 {
+        let maps = self.slots_to_coeffs.iter().flatten().chain(&self.coeffs_to_slots);
+        maps.map(LinearTransform::prepared_bytes).sum()
+    }
+
+    /// Peak bytes of memory of one bootstrap, its result included, in addition to its input, the keys and
+    /// [`Bootstrapper::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
+    /// Peak bytes of memory of [`Bootstrapper::exponentials_of_queries`] of `count` queries on the threads of the
+    /// current pool, in addition to its results, the keys and [`Bootstrapper::prepared_bytes`].
+    pub fn working_bytes_of_queries(&self, count: usize) -> u64 {
+        at_once(count) as u64 * self.working_bytes
+    }
+}
+
+pub(super) fn encode(encoder: &Encoder, maps: &[LinearPlan]) -> Result<Vec<LinearTransform>, CkksError> {
+    maps.iter().map(|map| LinearTransform::new(encoder, map.clone())).collect()
+}
