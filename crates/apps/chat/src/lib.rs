@@ -14,7 +14,7 @@ mod server;
 mod session_id;
 mod sessions;
 
-pub use client::{Answer, EncodedQuestion, ChatClient, Logits, Question};
+pub use client::{Answer, ChatClient, EncodedQuestion, Logits, Question};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;
