@@ -394,7 +394,7 @@ impl ClientHalf for ChatClient {
         let answer = match (request, Reply::from_bytes(control)?) {
             (Request::Begin { tokens, .. }, Reply::Begun { public_tokens, chunks }) => {
                 let needed = self.description.prefix() + tokens.len();
-                let room = self.description.chunks_behind(needed);
+                let room = self.description.chunks_after(needed);
                 if (public_tokens as usize, chunks as usize) != (needed, room) {
                     return wrong("another number of public tokens or chunks");
                 }

@@ -180,7 +180,7 @@ impl Description {
     }
 
     /// Chunks of private tokens that fit after `tokens` tokens. The prefix counts among the tokens.
-    pub(crate) fn chunks_behind(&self, tokens: usize) -> usize {
+    pub(crate) fn chunks_after(&self, tokens: usize) -> usize {
         (self.context().saturating_sub(tokens) / self.chunk()).min(self.chunks())
     }
 

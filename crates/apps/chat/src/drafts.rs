@@ -32,12 +32,12 @@ impl Drafts {
 
 fn next(text: &[u32]) -> u32 {
     let Some(&last) = text.last() else { return 0 };
-    behind_longest_run(text).or_else(|| most_frequent(text, last)).unwrap_or(last)
+    after_longest_run(text).or_else(|| most_frequent(text, last)).unwrap_or(last)
 }
 
 /// The longest run of tokens at the end of the text that also occurs before: the token after its most recent
 /// occurrence.
-fn behind_longest_run(text: &[u32]) -> Option<u32> {
+fn after_longest_run(text: &[u32]) -> Option<u32> {
     let mut best: Option<(usize, u32)> = None;
     // Occurrences end before the last token; later ones replace earlier ones of the same length.
     for end in SHORTEST..text.len() {

@@ -115,10 +115,10 @@ impl PrivateGeneration {
         description.check_public_tokens(public.len())?;
         let chunk_tokens = description.chunk();
         let before = description.prefix() + public.len();
-        let chunks = description.chunks_behind(before);
+        let chunks = description.chunks_after(before);
         if private.len() > chunks * chunk_tokens {
             let needed = format!(
-                "at most {} behind a prefix and public text of {before}: {} chunks of {chunk_tokens} in a context of \
+                "at most {} after a prefix and public text of {before}: {} chunks of {chunk_tokens} in a context of \
                  {}; shorten the text",
                 chunks * chunk_tokens,
                 chunks,

@@ -19,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, SystemTime};
 
 use unspoken_ckks::{Ciphertext, CkksParameters, vector_bytes};
-use unspoken_encrypted_llama::{Program, Session};
+use unspoken_encrypted_llama::{PassProgram, Session};
 use unspoken_protocol::{CHECKSUM_BYTES, ClientId};
 use unspoken_rlwe as rlwe;
 
@@ -143,7 +143,7 @@ impl<R: Read> Hashing<R> {
         }
         match self.inner.read(&mut [0])? {
             0 => Ok(()),
-            _ => Err(damaged("bytes behind the checksum")),
+            _ => Err(damaged("bytes after the checksum")),
         }
     }
 }
@@ -154,7 +154,7 @@ fn damaged(what: impl Into<String>) -> io::Error {
 
 impl Format {
     /// The form of entries of a server with this description and program.
-    pub fn new(description: &Description, program: &Program) -> Self {
+    pub fn new(description: &Description, program: &PassProgram) -> Self {
         let mut hashing = Hashing::new(());
         let bytes = description.to_bytes();
         hashing.hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
@@ -215,7 +215,7 @@ impl Format {
             return Err(damaged(format!("{count} public tokens")));
         }
         let public = (0..count).map(|_| input.number()).collect::<io::Result<Vec<u32>>>()?;
-        let chunks = description.chunks_behind(description.prefix() + public.len());
+        let chunks = description.chunks_after(description.prefix() + public.len());
         if chunk as usize >= chunks {
             return Err(damaged(format!("chunk {chunk}, needed one below {chunks}")));
         }
@@ -253,7 +253,7 @@ impl Format {
         &self,
         input: impl Read,
         description: &Description,
-        program: &Program,
+        program: &PassProgram,
         most_bytes: u64,
     ) -> io::Result<(Kept, Session<Ciphertext>)> {
         let mut input = Hashing::new(input);
@@ -279,7 +279,7 @@ impl Format {
                 .ok_or_else(|| damaged(format!("vectors of more than {most_bytes} bytes")))?;
             Ok(vector)
         };
-        let session = program.restore((before, description.chunks_behind(before)), kept.chunk as usize, next)?;
+        let session = program.restore((before, description.chunks_after(before)), kept.chunk as usize, next)?;
         input.finish()?;
         Ok((kept, session))
     }

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters};
-use unspoken_encrypted_llama::{Helpers, Part, Task};
+use unspoken_encrypted_llama::{Helpers, Part, PartTask};
 use unspoken_llama::{Place, Quantity};
 use unspoken_protocol::{AnswerHelpers, ProtocolError};
 
@@ -42,18 +42,18 @@ pub(crate) fn to_bytes(
     use proto::part::Task as Kind;
     let place = |place: &Place| proto::ValuePlace { layer: place.layer as u32, quantity: place.quantity.to_string() };
     let task = match &part.task {
-        Task::Refresh => Kind::Refresh(proto::RefreshTask {}),
-        Task::Coefficients => Kind::Coefficients(proto::CoefficientsTask {}),
-        Task::Product { places, outputs, scale } => Kind::Product(proto::ProductTask {
+        PartTask::Refresh => Kind::Refresh(proto::RefreshTask {}),
+        PartTask::Coefficients => Kind::Coefficients(proto::CoefficientsTask {}),
+        PartTask::Product { places, outputs, scale } => Kind::Product(proto::ProductTask {
             places: places.iter().map(place).collect(),
             first: outputs.start as u32,
             end: outputs.end as u32,
             scale: *scale,
         }),
-        Task::Function { place: at, index } => {
+        PartTask::Function { place: at, index } => {
             Kind::Function(proto::PlacedVector { place: Some(place(at)), index: *index as u32 })
         }
-        Task::Heads { layer, block, step } => {
+        PartTask::Heads { layer, block, step } => {
             Kind::Heads(proto::HeadsTask { layer: *layer as u32, block: *block as u32, step: *step as u32 })
         }
     };
@@ -81,18 +81,18 @@ pub(crate) fn from_bytes(parameters: &CkksParameters, rounds: u8, bytes: &[u8]) 
         Ok::<_, ChatError>(Place::new(place.layer as usize, quantity))
     };
     let task = match message.task {
-        Some(Kind::Refresh(_)) => Task::Refresh,
-        Some(Kind::Coefficients(_)) => Task::Coefficients,
-        Some(Kind::Product(proto::ProductTask { places, first, end, scale })) => Task::Product {
+        Some(Kind::Refresh(_)) => PartTask::Refresh,
+        Some(Kind::Coefficients(_)) => PartTask::Coefficients,
+        Some(Kind::Product(proto::ProductTask { places, first, end, scale })) => PartTask::Product {
             places: places.iter().map(place).collect::<Result<_, _>>()?,
             outputs: first as usize..end as usize,
             scale,
         },
         Some(Kind::Function(proto::PlacedVector { place: Some(at), index })) => {
-            Task::Function { place: place(&at)?, index: index as usize }
+            PartTask::Function { place: place(&at)?, index: index as usize }
         }
         Some(Kind::Heads(proto::HeadsTask { layer, block, step })) => {
-            Task::Heads { layer: layer as usize, block: block as usize, step: step as usize }
+            PartTask::Heads { layer: layer as usize, block: block as usize, step: step as usize }
         }
         Some(Kind::Function(_)) | None => return Err(malformed("no task".into())),
     };

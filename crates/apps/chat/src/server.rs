@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use unspoken_ckks::{Arithmetic, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_encrypted_llama::{
-    EmbeddingLookup, EncryptedMachine, PassArithmetic, Program, Requirements, TokenEncoding,
+    EmbeddingLookup, EncryptedMachine, PassArithmetic, PassProgram, Requirements, TokenEncoding,
 };
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::{KvCache, Model};
 use unspoken_protocol::{Call, CkksHeader, ClientId, KeyLoader, ProtocolError, SeedGuard, write_output};
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 
-use self::keeper::{Held, Keeper};
+use self::keeper::{SavedSessions, SessionEntry};
 
 pub use self::options::{PassInput, ServedModel, ServerOptions, small_degree};
 use self::public::PublicCaches;
@@ -48,7 +48,7 @@ pub struct ChatServer {
     description: Description,
     encoder: Encoder,
     model: Arc<Model>,
-    program: Program,
+    program: PassProgram,
     /// The first layer, if clients encrypt tokens.
     first: Option<FirstLayer>,
     bootstrapper: Bootstrapper,
@@ -57,10 +57,10 @@ pub struct ChatServer {
     /// Bytes of one session, with its public cache.
     session_bytes: u64,
     limits: Limits,
-    sessions: Sessions<Held>,
+    sessions: Sessions<SessionEntry>,
     /// Keys and values of public tokens, for sessions of other processes: this process computes parts of their passes.
     public: PublicCaches,
-    keeper: Option<Keeper>,
+    keeper: Option<SavedSessions>,
     seeds: SeedGuard,
     storage: KeyStorage,
 }
@@ -91,7 +91,7 @@ impl ChatServer {
         let room = context.saturating_sub(prefix.len()) / chunk;
         if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
             let found = format!(
-                "{} chunks of {chunk} tokens behind a prefix of {} in a context of {context}, {} sessions, {} for each \
+                "{} chunks of {chunk} tokens after a prefix of {} in a context of {context}, {} sessions, {} for each \
                  client",
                 options.chunks,
                 prefix.len(),
@@ -184,7 +184,7 @@ impl ChatServer {
     }
 
     /// The model as passes use it.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &PassProgram {
         &self.program
     }
 
@@ -212,10 +212,10 @@ impl ChatServer {
         self.description.check_public_tokens(tokens.len())?;
         let public = self.public_cache(tokens, cancel)?;
         let count = public.len();
-        let chunks = self.description.chunks_behind(count);
+        let chunks = self.description.chunks_after(count);
         let (public, private) = (Arc::new(public), self.program.session());
         let state = State { public, tokens: tokens.to_vec(), private, begun: false, chunks };
-        self.sessions.begin(client, session, Held::Memory(state))?;
+        self.sessions.begin(client, session, SessionEntry::Memory(state))?;
         Ok(Reply::Begun { public_tokens: count as u32, chunks: chunks as u32 })
     }
 
@@ -270,7 +270,7 @@ impl ChatServer {
         let input = self.read_input(client, vectors)?;
         let Some(taken) = self.sessions.take((client, session))? else { return Ok(None) };
         let held = match taken.state() {
-            Held::Memory(state) if self.has_vectors(state) => Some(state),
+            SessionEntry::Memory(state) if self.has_vectors(state) => Some(state),
             _ => None,
         };
         let read = match held {
@@ -284,7 +284,7 @@ impl ChatServer {
         let (state, written) = self.run_pass(keys, (state, chunk), input, call)?;
         // Before the answer: what a client has an answer to is kept.
         self.keep((client, session), &state);
-        taken.commit(Held::Memory(state));
+        taken.commit(SessionEntry::Memory(state));
         let steps = self.steps();
         call.report(steps, steps);
         Ok(Some(written))
@@ -332,7 +332,7 @@ impl ChatServer {
             &self.program,
             state.public.as_ref(),
             &mut private,
-            (begins, self.description.chunks_behind(state.public.len())),
+            (begins, self.description.chunks_after(state.public.len())),
         )?;
         let mut pass = pass.with_watch(&mut watch);
         let outputs = pass.run(inputs)?;
@@ -361,7 +361,7 @@ fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
 /// What passes need after few and after many public tokens: the number of vectors of scores depends on the number of
 /// public tokens.
 fn requirements(
-    program: &Program,
+    program: &PassProgram,
     encoder: &Encoder,
     (prefix, context): (usize, usize),
     chunks: usize,

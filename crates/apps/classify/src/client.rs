@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise};
 use zeroize::Zeroizing;
 
@@ -140,7 +140,7 @@ impl<K: Kind> CkksClientHalf for ScoreClient<K> {
         &mut self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
+    fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
         self.description.index().prepare(&mut self.keyring, needs)
     }
 }

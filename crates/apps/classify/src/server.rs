@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
 use unspoken_lookup::{
-    Lookup, OutputForm, Plan, Precision, Table, TableSummary, Task, at_lowest_level, best_plan, output_unit,
-    simulated_outputs,
+    Lookup, LookupPlan, LookupTask, OutputForm, Precision, Table, TableSummary, at_lowest_level, best_plan,
+    output_unit, simulated_outputs,
 };
 use unspoken_protocol::{
     Call, CkksDescription, CkksHeader, CkksServerHalf, Limits, ProtocolError, Request, ServerHalf, output_bytes,
@@ -48,7 +48,7 @@ pub struct StageSeconds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassifyOptions {
     /// Plan of the lookup; `None` for the cheapest plan.
-    pub plan: Option<Plan>,
+    pub plan: Option<LookupPlan>,
     /// Form of the clients' queries.
     pub query: QueryForm,
     /// If the form is direct: whether to offer short queries beside full ones, if the preset is precise enough, and its
@@ -178,7 +178,7 @@ impl<K: Kind> ScoreServer<K> {
         let TokenScores { subtables, classes, .. } = tables;
         let columns = options.query.padded_columns(tables.columns);
         let choice = LookupChoice {
-            task: Task { subtables, rows: classes, columns, form: OutputForm::Pairs },
+            task: LookupTask { subtables, rows: classes, columns, form: OutputForm::Pairs },
             query: options.query,
             short_queries: options.short_queries,
             plan: options.plan,
@@ -342,8 +342,8 @@ fn scaled_lookup(
     let (form, &TokenScores { subtables, classes, .. }) = (options.query, tables);
     let plan = match options.plan {
         Some(plan) => plan,
-        None if form == QueryForm::OneHot => Plan::OneHot,
-        None => best_plan(parameters, Task { subtables, rows: classes, columns, form: OutputForm::Pairs })?,
+        None if form == QueryForm::OneHot => LookupPlan::OneHot,
+        None => best_plan(parameters, LookupTask { subtables, rows: classes, columns, form: OutputForm::Pairs })?,
     };
     let bound = slot_bound(tables);
     let prepare = |level: usize| {

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use unspoken_ckks::Slots;
 use unspoken_digits_model::{CLASSES, Image, digit};
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
 
 use crate::description::Description;
@@ -123,7 +123,7 @@ impl CkksClientHalf for DigitsClient {
         &mut self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
+    fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
         let burst = needs.burst.saturating_mul(self.description.layout().vectors());
         self.keyring.prepare(self.description.query_level(), Needs { burst, ..needs })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unspoken_ckks::Slots;
 use unspoken_embedding::TokenCodes;
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_lookup::{OutputForm, padded_columns};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
 use zeroize::Zeroizing;
@@ -121,7 +121,7 @@ impl CkksClientHalf for EmbedClient {
         &mut self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
+    fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
         self.description.index.prepare(&mut self.keyring, needs)
     }
 }

@@ -7,8 +7,8 @@ use unspoken_ckks::{
 };
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    Lookup, LookupError, OutputForm, Plan, Precision, Table, TableSummary, Task, at_lowest_level, best_plan, estimate,
-    output_unit, padded_columns, simulated_outputs,
+    Lookup, LookupError, LookupPlan, LookupTask, OutputForm, Precision, Table, TableSummary, at_lowest_level,
+    best_plan, estimate, output_unit, padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
     Call, CkksDescription, CkksHeader, CkksServerHalf, ClientId, Limits, ProtocolError, Request, ServerHalf,
@@ -35,7 +35,7 @@ const SIMULATED_ROWS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbedOptions {
     /// Plan of the lookup; `None` for the cheapest plan.
-    pub plan: Option<Plan>,
+    pub plan: Option<LookupPlan>,
     /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
     /// number of an embedding. A preset with real slots has twice the slots, and always rows.
     pub form: OutputForm,
@@ -128,7 +128,7 @@ impl EmbedServer {
         let options = &EmbedOptions { form: output_form(parameters, options.form), ..*options };
         let plan = match options.plan {
             Some(plan) => plan,
-            None if options.query == QueryForm::OneHot => Plan::OneHot,
+            None if options.query == QueryForm::OneHot => LookupPlan::OneHot,
             None => best_plan(parameters, task(shape, options.form))?,
         };
         let tables = tables(subtables)?;
@@ -343,9 +343,9 @@ fn output_form(parameters: &CkksParameters, asked: OutputForm) -> OutputForm {
     if parameters.ring().kind() == RingKind::ConjugateInvariant { OutputForm::Rows } else { asked }
 }
 
-fn task(shape: Shape, form: OutputForm) -> Task {
+fn task(shape: Shape, form: OutputForm) -> LookupTask {
     let columns = padded_columns(shape.columns);
-    Task { subtables: shape.subtables, rows: shape.width, columns, form }
+    LookupTask { subtables: shape.subtables, rows: shape.width, columns, form }
 }
 
 /// The choice of a preset and a plan for a table of this shape.
@@ -383,7 +383,7 @@ struct Scaled {
 fn prepare(
     parameters: &CkksParameters,
     tables: &[Table],
-    plan: Plan,
+    plan: LookupPlan,
     options: &EmbedOptions,
     bound: f64,
 ) -> Result<Scaled, LookupError> {
@@ -481,7 +481,7 @@ fn strided_lookup(
     encoder: &Encoder,
     tables: &[Table],
     scaled: &Scaled,
-    task: Task,
+    task: LookupTask,
     bound: f64,
 ) -> Result<Option<Strided>, EmbedError> {
     let (parameters, plan, unit) = (encoder.parameters(), scaled.lookup.plan(), scaled.unit);

@@ -12,7 +12,7 @@ use unspoken_embedding::{
     CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, Shape, TokenList, compress, compress_by_gumbel,
 };
 use unspoken_encrypt::Needs;
-use unspoken_lookup::{OutputForm, Plan};
+use unspoken_lookup::{LookupPlan, OutputForm};
 use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ProtocolError, Request,
     ServerHalf,
@@ -87,7 +87,7 @@ fn encrypted_embeddings_are_the_tables() {
     let table = table(30, 0);
     let ids: Vec<usize> = (0..=TOKENS).rev().chain([7, 7]).collect();
     for form in [OutputForm::Pairs, OutputForm::Rows] {
-        for plan in [None, Some(Plan::Paper), Some(Plan::ComplexFirst)] {
+        for plan in [None, Some(LookupPlan::Paper), Some(LookupPlan::ComplexFirst)] {
             let server = server(&table, EmbedOptions { plan, form, short_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -386,7 +386,7 @@ fn real_slots_hold_twice_the_tokens() {
     let answer = ask(&server, &keys, &encrypt(&mut client, &ids).unwrap()).unwrap();
     assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
     // Points of the circle do not fit real slots.
-    let options = EmbedOptions { plan: Some(Plan::ComplexFirst), ..EmbedOptions::default() };
+    let options = EmbedOptions { plan: Some(LookupPlan::ComplexFirst), ..EmbedOptions::default() };
     assert!(EmbedServer::new(table.subtables(), &parameters, &options).is_err());
 }
 
@@ -496,7 +496,7 @@ fn the_preset_follows_from_the_shape() {
     // Short queries take complex slots; a plan for real slots is found without them.
     let best = |short_queries| {
         let options =
-            EmbedOptions { short_queries, plan: Some(Plan::Cosine { babies: 16 }), ..EmbedOptions::default() };
+            EmbedOptions { short_queries, plan: Some(LookupPlan::Cosine { babies: 16 }), ..EmbedOptions::default() };
         EmbedServer::best_preset(Shape { subtables: 4, columns: 64, width: 50 }, &options)
     };
     assert!(best(true).is_err() && best(false).unwrap().name().contains("real"));

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Slots};
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, read_every};
 
 use crate::description::Description;
@@ -176,7 +176,7 @@ impl CkksClientHalf for MatrixClient {
         &mut self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
+    fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
         let signature = self.description.signature();
         let burst = needs.burst.saturating_mul(signature.input_vectors());
         self.keyring.prepare(signature.level(), Needs { burst, ..needs })

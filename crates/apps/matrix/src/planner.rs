@@ -62,7 +62,7 @@ impl Options {
 /// The plan of a graph, for its last node, and the preset.
 pub(crate) struct Choice {
     pub(crate) preset: BuiltPreset,
-    pub(crate) inner: unspoken_encrypted_matrix::Program,
+    pub(crate) inner: unspoken_encrypted_matrix::MatrixProgram,
     /// Bound of the absolute value of the result's entries, a power of two.
     pub(crate) magnitude: f64,
 }
@@ -156,7 +156,7 @@ fn too_large(parameters: &CkksParameters, options: &Options, overflow: Option<&S
 fn check_left(
     preset: &BuiltPreset,
     options: &Options,
-    inner: &unspoken_encrypted_matrix::Program,
+    inner: &unspoken_encrypted_matrix::MatrixProgram,
     magnitude: f64,
 ) -> Result<(), MatrixError> {
     let parameters = preset.parameters();
@@ -186,7 +186,7 @@ fn cheapest(
     graph: &Graph,
     options: &Options,
     floor: usize,
-) -> Result<unspoken_encrypted_matrix::Program, MatrixError> {
+) -> Result<unspoken_encrypted_matrix::MatrixProgram, MatrixError> {
     let budget = Budget { most_keys: options.most_keys, cache: options.cache.as_ref() };
     let flat = flattened(graph, options)?;
     let plan_flat = |flat: &Graph| {
@@ -208,7 +208,7 @@ fn cheapest(
             done => return done,
         }
     }
-    let mut best: Option<(f64, unspoken_encrypted_matrix::Program)> = None;
+    let mut best: Option<(f64, unspoken_encrypted_matrix::MatrixProgram)> = None;
     for layout in layouts(preset.parameters(), graph, options)? {
         match plan_low(preset, graph, layout, (budget, floor)) {
             Ok(program) => {
@@ -240,7 +240,7 @@ fn plan_low(
     graph: &Graph,
     layout: Layout,
     (budget, floor): (Budget<'_>, usize),
-) -> Result<unspoken_encrypted_matrix::Program, MatrixError> {
+) -> Result<unspoken_encrypted_matrix::MatrixProgram, MatrixError> {
     let parameters = preset.parameters();
     let mut level = parameters.max_level().min(parameters.circuit_level());
     let mut program = plan(preset.encoder(), graph, layout, level, budget)?;

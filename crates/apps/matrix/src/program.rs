@@ -35,7 +35,7 @@ pub struct ProgramSource {
 pub struct Program {
     graph: Graph,
     signature: Signature,
-    inner: unspoken_encrypted_matrix::Program,
+    inner: unspoken_encrypted_matrix::MatrixProgram,
     most_keys: Option<usize>,
     /// Computed when it is first needed.
     precision: OnceLock<Precision>,

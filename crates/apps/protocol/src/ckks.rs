@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::CkksParameters;
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_ring::{Device, RingError};
 use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, KeyStorage, MAX_BUNDLE_KEYS, RlweError};
 use zeroize::Zeroizing;
@@ -102,7 +102,7 @@ pub trait CkksClientHalf {
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError>;
+    fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ProtocolError>;
 
     /// Noise that exceeds the error of this service's answers by `bits` bits, for numbers that leave their owner; see
     /// [`SharingNoise`] for its guarantee.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Complex64, Encoder, PeriodicPacking, Slots};
-use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
+use unspoken_encrypt::{ClientKey, EncryptionPlan, Encryptor, Needs};
 use unspoken_ring::{SecretRng, declassify};
 use unspoken_rlwe::{KeyBundle, KeyPlan, MAX_BUNDLE_KEYS, RlweError, SecretKey};
 use zeroize::Zeroizing;
@@ -50,7 +50,7 @@ impl Keyring {
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
-    pub fn prepare(&mut self, level: usize, needs: Needs) -> Result<Plan, ProtocolError> {
+    pub fn prepare(&mut self, level: usize, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
         let key = ClientKey::Secret(Arc::clone(&self.secret));
         self.encryptor = Encryptor::for_level(self.header.parameters(), key, level, needs)?;
         Ok(self.encryptor.plan())

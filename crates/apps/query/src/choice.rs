@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use unspoken_ckks::{CkksParameters, CostModel, PRESETS};
 use unspoken_lookup::{
-    ErrorBound, Estimate, MORE_LEVELS, OutputForm, Plan, TableSummary, Task, estimates, output_unit,
+    ErrorBound, Estimate, LookupPlan, LookupTask, MORE_LEVELS, OutputForm, TableSummary, estimates, output_unit,
 };
 use unspoken_ring::RingKind;
 
@@ -23,13 +23,13 @@ const PLANS: usize = 3;
 #[derive(Clone, Debug)]
 pub struct LookupChoice {
     /// The shape of the tables, and the form of outputs in complex slots. In real slots they are rows.
-    pub task: Task,
+    pub task: LookupTask,
     /// The form of queries.
     pub query: QueryForm,
     /// Whether queries may be small, or compact ones short.
     pub short_queries: bool,
     /// The only plan to consider, if there is one.
-    pub plan: Option<Plan>,
+    pub plan: Option<LookupPlan>,
     /// The only parameters to consider, if there are such. Otherwise all secure presets are considered that bootstrap
     /// what the queries need and no more; for short compact queries, also presets that bootstrap more.
     pub parameters: Option<CkksParameters>,
@@ -45,7 +45,7 @@ pub struct LookupCandidate {
     /// The parameters.
     pub parameters: CkksParameters,
     /// The plan.
-    pub plan: Plan,
+    pub plan: LookupPlan,
     /// Seconds for each slot, by the nominal cost model, without a bootstrap.
     pub seconds: f64,
 }
@@ -147,10 +147,10 @@ impl LookupChoice {
         }
         let kind = parameters.ring().kind();
         let real = kind == RingKind::ConjugateInvariant;
-        let task = Task { form: if real { OutputForm::Rows } else { self.task.form }, ..self.task };
+        let task = LookupTask { form: if real { OutputForm::Rows } else { self.task.form }, ..self.task };
         // Short queries take a level to separate the subtables.
         let more = self.spare_levels + room_levels(parameters) + usize::from(self.is_short());
-        let fits = |plan: Plan, depth: usize| {
+        let fits = |plan: LookupPlan, depth: usize| {
             plan.index_encoding() == self.query.values(kind)
                 && self.plan.is_none_or(|asked| asked == plan)
                 && depth + more <= parameters.circuit_level()

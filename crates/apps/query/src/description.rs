@@ -1,7 +1,7 @@
 //! The part of a description that all applications of index queries share.
 
 use unspoken_ckks::{CkksParameters, Slots};
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes, read_every};
 
@@ -259,7 +259,7 @@ impl IndexDescription {
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
-    pub fn prepare(&self, keyring: &mut Keyring, needs: Needs) -> Result<Plan, ProtocolError> {
+    pub fn prepare(&self, keyring: &mut Keyring, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
         let burst = needs.burst.saturating_mul(self.codec.slot_vectors());
         keyring.prepare(self.codec.shape().level, Needs { burst, ..needs })
     }

@@ -68,7 +68,7 @@ fn read_coefficients(
         return Err(spoiled(found.into(), format!("{counted}, as the service counted")));
     }
     if padding.iter().any(|&value| value != 0) {
-        return Err(spoiled("numbers behind the last column".into(), "zeros".into()));
+        return Err(spoiled("numbers after the last column".into(), "zeros".into()));
     }
     for (column, &sum) in columns.iter().zip(sums) {
         let times = |value: i64| i128::from(value) * i128::from(counted);

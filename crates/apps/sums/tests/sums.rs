@@ -215,8 +215,8 @@ fn spoiled_sums_are_noticed() {
     assert!(three.contains("another number of contributions counted in the sum, needed 2, as the"), "{three}");
     // No decrypted number is in an error.
     assert!(!large.contains("1001") && !three.contains('6'), "{large}, {three}");
-    let behind = spoil("numbers behind", &[column("a", 5), column("b", 5), column("c", 5)], &[0, 0, 1]);
-    assert!(behind.contains("numbers behind the last column"), "{behind}");
+    let behind = spoil("numbers after", &[column("a", 5), column("b", 5), column("c", 5)], &[0, 0, 1]);
+    assert!(behind.contains("numbers after the last column"), "{behind}");
 }
 
 /// The description of another collection with the public key of `description`.

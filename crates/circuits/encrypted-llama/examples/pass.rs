@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
-use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
+use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, PassProgram, SimulatedMachine, WEIGHT_BITS};
 use unspoken_llama::{Preparation, Quantity};
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::Generation;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plan = Bootstrap::for_products(&parameters, WEIGHT_BITS)?;
     let degree = (parameters.ring().degree() / 16).max(512);
     let mut program =
-        Program::new(&preparation.circuit(), model.clone(), &preparation.design()?, plan, (tokens, degree))?;
+        PassProgram::new(&preparation.circuit(), model.clone(), &preparation.design()?, plan, (tokens, degree))?;
     println!("{:?}", program.layout());
     let cache = model.prefix_cache(&text[..public])?;
     let encoder = Encoder::new(&parameters);

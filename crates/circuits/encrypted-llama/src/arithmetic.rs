@@ -13,7 +13,7 @@ use crate::layout::{Blocks, Columns};
 use crate::linear::{LinearPlaces, width_of};
 use crate::machine::Machine;
 use crate::ops::{Context, Role};
-use crate::program::Program;
+use crate::program::PassProgram;
 use crate::public::Public;
 use crate::session::{SeenRows, Session};
 
@@ -88,7 +88,7 @@ type CacheProduct<V> = (Vec<V>, SeenRows<V>);
 pub type Watch<'a> = dyn FnMut(Place, usize) + 'a;
 
 /// Runs the pass of one chunk of a session. Bootstraps are where the program's placement has them
-/// ([`Program::place`]); without one, inputs are bootstrapped when a step has too few levels.
+/// ([`PassProgram::place`]); without one, inputs are bootstrapped when a step has too few levels.
 pub struct PassArithmetic<'a, M: Machine> {
     pub(crate) context: Context<'a, M>,
     pub(crate) session: &'a mut Session<M::Vector>,
@@ -114,7 +114,7 @@ where
     /// If the session has no room for another chunk, or the tokens do not fit the context of the model.
     pub fn new(
         machine: &'a M,
-        program: &'a Program,
+        program: &'a PassProgram,
         public: impl Into<Public<'a>>,
         session: &'a mut Session<M::Vector>,
         (next, chunks): (bool, usize),
@@ -167,7 +167,7 @@ where
         PassArithmetic { watch: Some(watch), ..self }
     }
 
-    /// The input of a pass: vectors of the embeddings, divided by [`Program::input_unit`].
+    /// The input of a pass: vectors of the embeddings, divided by [`PassProgram::input_unit`].
     pub fn input(&mut self, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
         let (layout, width) = (self.context.program.layout(), self.context.program.config().width);
         let place = Place::new(0, Quantity::Residual);
@@ -188,7 +188,7 @@ where
         Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number(), place }
     }
 
-    /// Runs the whole pass on the vectors of its input, and returns the vectors of its [`Program::result`].
+    /// Runs the whole pass on the vectors of its input, and returns the vectors of its [`PassProgram::result`].
     ///
     /// # Errors
     /// If a step cannot run, or was cancelled.
@@ -284,7 +284,7 @@ where
         let bootstrap = self.context.machine.bootstrap();
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
         let needed = match methods[0] {
-            Method::Slots(spent) if Program::is_last(place) => spent,
+            Method::Slots(spent) if PassProgram::is_last(place) => spent,
             Method::Cache => entry + 3,
             Method::Slots(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
             Method::Coefficients(_) => entry,
@@ -396,7 +396,7 @@ where
         let on_coefficients = Method::Coefficients(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
             // Results of long maps have a bootstrap before them or after them in any case.
-            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Slots(1), on_coefficients],
+            true if places.len() > 1 || PassProgram::is_last(places[0]) => &[Method::Slots(1), on_coefficients],
             true => &[on_coefficients, Method::Slots(1)],
             false => &[on_coefficients],
         };

@@ -8,7 +8,7 @@ use crate::error::PassError;
 use crate::layout::{Blocks, Columns};
 use crate::machine::Machine;
 use crate::ops::Context;
-use crate::part::{Part, PassPlace, Task};
+use crate::part::{Part, PartTask, PassPlace};
 use crate::session::{LayerCache, Session};
 
 impl PassPlace<'_> {
@@ -27,26 +27,26 @@ impl PassPlace<'_> {
             found => Err(refused(format!("{found} vectors in one bootstrap"), "one or two")),
         };
         match &part.task {
-            Task::Refresh => {
+            PartTask::Refresh => {
                 in_one_bootstrap()?;
                 Ok(machine.refresh(&vectors)?)
             }
-            Task::Coefficients => {
+            PartTask::Coefficients => {
                 in_one_bootstrap()?;
                 Ok(vec![machine.coefficients(&vectors)?])
             }
-            Task::Product { places, outputs, scale } => {
+            PartTask::Product { places, outputs, scale } => {
                 let matrix = self.program.matrix_of(places, outputs.clone())?;
                 Ok(machine.product(&matrix, (self.program.layout.parts, *scale), &part.vectors)?)
             }
-            Task::Function { place, index } => {
+            PartTask::Function { place, index } => {
                 if part.vectors.len() != 1 {
                     return Err(refused(format!("{} vectors of a function", part.vectors.len()), "one"));
                 }
                 let all = Blocks::all(&self.program.layout);
                 self.context(machine, all)?.function(*place, *index, &part.vectors)
             }
-            Task::Heads { layer, block, step } => self.heads(machine, (*layer, *block, *step), &part.vectors),
+            PartTask::Heads { layer, block, step } => self.heads(machine, (*layer, *block, *step), &part.vectors),
         }
     }
 
@@ -130,7 +130,7 @@ where
             let levels = [first.level + 1, last.level + 1];
             let queries = &queries[block * layout.parts..][..layout.parts];
             let vectors = [queries.to_vec(), cache.of_block(&context, block, levels)?].concat();
-            Ok(Part { task: Task::Heads { layer, block: context.blocks.first + block, step }, vectors })
+            Ok(Part { task: PartTask::Heads { layer, block: context.blocks.first + block, step }, vectors })
         });
         let parts = parts.collect::<Result<Vec<_>, PassError>>()?;
         let results = context.spread(parts)?;
@@ -161,7 +161,7 @@ where
             return Ok(self.machine.refresh(&inputs.iter().collect::<Vec<_>>())?);
         }
         let inputs = self.lowered(inputs, self.machine.bootstrap().input_level())?;
-        let parts = inputs.chunks(2).map(|pair| Part { task: Task::Refresh, vectors: pair.to_vec() });
+        let parts = inputs.chunks(2).map(|pair| Part { task: PartTask::Refresh, vectors: pair.to_vec() });
         Ok(self.spread(parts.collect())?.concat())
     }
 
@@ -184,14 +184,14 @@ where
             );
         }
         let inputs = self.lowered(input, self.machine.bootstrap().input_level())?;
-        let halves = inputs.chunks(real).map(|parts| Part { task: Task::Coefficients, vectors: parts.to_vec() });
+        let halves = inputs.chunks(real).map(|parts| Part { task: PartTask::Coefficients, vectors: parts.to_vec() });
         let halves: Vec<_> = halves.collect();
         let vectors = if before > 1 { self.spread(halves)?.concat() } else { self.compute_here(&halves[0])? };
         // One bootstrap to a part, whatever the number of processes: each block has a matrix that stays.
         let blocks = (0..after).map(|block| {
             let (first, end) = (block * together, ((block + 1) * together).min(outputs));
             Part {
-                task: Task::Product { places: places.to_vec(), outputs: first..end, scale },
+                task: PartTask::Product { places: places.to_vec(), outputs: first..end, scale },
                 vectors: vectors.clone(),
             }
         });
@@ -210,7 +210,7 @@ where
         }
         let first = self.blocks.first * input.len() / self.blocks.count;
         let parts = input.iter().enumerate().map(|(index, vector)| Part {
-            task: Task::Function { place, index: first + index },
+            task: PartTask::Function { place, index: first + index },
             vectors: vec![vector.clone()],
         });
         Ok(self.spread(parts.collect())?.concat())

@@ -7,7 +7,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::error::PassError;
 use crate::explain::ExplainedStep;
-use crate::program::{Program, WEIGHT_BITS};
+use crate::program::{PassProgram, WEIGHT_BITS};
 
 /// A pass of a model with these dimensions, counted without weights.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Dimensions<'_> {
         let circuit = Circuit::new(&Config { layers, ..self.config.clone() });
         let design = Design::of_degrees(&circuit, self.degrees)?;
         let bootstrap = Bootstrap::for_products(parameters, WEIGHT_BITS)?;
-        let mut program = Program::counted(&circuit, &design, bootstrap, (self.chunk, self.small_degree))?;
+        let mut program = PassProgram::counted(&circuit, &design, bootstrap, (self.chunk, self.small_degree))?;
         let (encoder, (public, _, chunks)) = (Encoder::new(parameters), place);
         program.place(&encoder, public, &CostModel::nominal(parameters))?;
         let requirements = program.requirements(&encoder, public, chunks)?;

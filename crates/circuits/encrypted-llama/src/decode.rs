@@ -6,9 +6,9 @@ use unspoken_llama::{Place, Quantity};
 
 use crate::layout::{Columns, Key};
 use crate::linear::width_of;
-use crate::program::Program;
+use crate::program::PassProgram;
 
-impl Program {
+impl PassProgram {
     /// The values of a place from the slots of its vectors: `groups x tokens x width` as in `unspoken-llama`, with
     /// zeros for scores that are masked. `public` and `chunk` are the public tokens and the chunk of the pass, `chunks`
     /// those for which the session has room. `None` for arguments of inverse square roots.

@@ -9,7 +9,7 @@ use crate::arithmetic::{Method, PassArithmetic};
 use crate::error::PassError;
 use crate::machine::SimulatedMachine;
 use crate::place::{CountedStep, Prices};
-use crate::program::Program;
+use crate::program::PassProgram;
 use crate::public::Public;
 use crate::session::Session;
 use crate::spread::{SimulatedProcesses, SpreadTimes};
@@ -73,7 +73,7 @@ impl ExplainedStep {
     }
 }
 
-impl Program {
+impl PassProgram {
     /// The steps of the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks after
     /// `public` tokens. `model` predicts the seconds.
     ///

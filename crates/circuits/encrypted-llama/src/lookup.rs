@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::error::PassError;
 use crate::layout::Layout;
 use crate::machine::{EncryptedMachine, Machine, SimulatedMachine};
-use crate::program::Program;
+use crate::program::PassProgram;
 
 /// The first layer of a model with a small vocabulary: from one compact query of all tokens of a chunk to the input of
 /// a pass.
@@ -93,7 +93,7 @@ impl TokenEncoding {
     }
 }
 
-impl Program {
+impl PassProgram {
     /// The encoding of tokens for a lookup as the first layer; `None` if the vocabulary is too large.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::error::PassError;
 use crate::layout::{Blocks, Columns, Key, Layout};
 use crate::linear::LinearPlaces;
 use crate::machine::Machine;
-use crate::program::{Program, TransformKey, TransformKind};
+use crate::program::{PassProgram, TransformKey, TransformKind};
 use crate::public::Public;
 use crate::slot_map::SlotMap;
 use crate::units::NormUnits;
@@ -24,7 +24,7 @@ use crate::units::NormUnits;
 /// What operations need.
 pub(crate) struct Context<'a, M: Machine> {
     pub machine: &'a M,
-    pub program: &'a Program,
+    pub program: &'a PassProgram,
     /// Keys and values of the prefix and the public tokens.
     pub public: Public<'a>,
     pub columns: Columns,

@@ -5,21 +5,21 @@ use std::ops::Range;
 use unspoken_llama::Place;
 
 use crate::layout::Layout;
-use crate::program::Program;
+use crate::program::PassProgram;
 use crate::public::Public;
 
 /// A part of a pass, with its own copies of vectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part<V> {
     /// What is computed.
-    pub task: Task,
+    pub task: PartTask,
     /// Of which vectors.
     pub vectors: Vec<V>,
 }
 
 /// What is computed of the vectors of a [`Part`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Task {
+pub enum PartTask {
     /// A bootstrap of one or two vectors.
     Refresh,
     /// The first half of a bootstrap of one or two vectors, for a product: one vector of coefficients.
@@ -56,10 +56,10 @@ impl<V> Part<V> {
     /// Number of vectors that it computes.
     pub(crate) fn results(&self, layout: &Layout) -> usize {
         match &self.task {
-            Task::Refresh | Task::Function { .. } => self.vectors.len(),
-            Task::Coefficients => 1,
-            Task::Product { outputs, .. } => outputs.len() * layout.parts,
-            Task::Heads { .. } => layout.parts,
+            PartTask::Refresh | PartTask::Function { .. } => self.vectors.len(),
+            PartTask::Coefficients => 1,
+            PartTask::Product { outputs, .. } => outputs.len() * layout.parts,
+            PartTask::Heads { .. } => layout.parts,
         }
     }
 }
@@ -68,7 +68,7 @@ impl<V> Part<V> {
 #[derive(Clone, Copy)]
 pub struct PassPlace<'a> {
     /// The program.
-    pub program: &'a Program,
+    pub program: &'a PassProgram,
     /// Keys and values of the prefix and the public tokens.
     pub public: Public<'a>,
     /// The chunk of the pass.

@@ -12,7 +12,7 @@ use crate::error::PassError;
 use crate::layout::{Blocks, Columns};
 use crate::machine::{Machine, SimulatedMachine};
 use crate::ops::Context;
-use crate::program::Program;
+use crate::program::PassProgram;
 use crate::public::Public;
 use crate::session::Session;
 
@@ -25,7 +25,7 @@ pub struct Placed {
     pub greedy_seconds: f64,
 }
 
-impl Program {
+impl PassProgram {
     /// Decides, for all passes after `public` tokens, which vectors are bootstrapped before which step, at which level
     /// each step works, and which linear maps run between the halves of a bootstrap: a shortest path under the cost
     /// model.
@@ -74,7 +74,7 @@ pub(crate) struct CountedStep {
 
 /// What steps cost.
 pub(crate) struct Prices<'a> {
-    program: &'a Program,
+    program: &'a PassProgram,
     encoder: &'a Encoder,
     public: usize,
     model: &'a CostModel,
@@ -86,7 +86,7 @@ pub(crate) struct Prices<'a> {
 
 impl<'a> Prices<'a> {
     pub(crate) fn new(
-        program: &'a Program,
+        program: &'a PassProgram,
         encoder: &'a Encoder,
         public: usize,
         model: &'a CostModel,
@@ -212,7 +212,7 @@ impl<'a> Prices<'a> {
         let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
         // Levels below the entry of bootstraps have other moduli than levels of circuits: scales grow there. One
         // product fits, of logits.
-        let floor = if Program::is_last(step.place) { 0 } else { entry };
+        let floor = if PassProgram::is_last(step.place) { 0 } else { entry };
         let spending = |spent: usize| {
             let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);
             Way { least: spent + floor, above: above.clone(), landing: Landing::Below(spent), seconds }

@@ -17,7 +17,7 @@ use crate::units::Units;
 
 /// A model prepared for encrypted passes: its circuit, the layout of its vectors, units, polynomials and weights. One
 /// serves all clients.
-pub struct Program {
+pub struct PassProgram {
     pub(crate) circuit: Circuit,
     /// The weights; none of a program that only counts.
     pub(crate) model: Option<Arc<Model>>,
@@ -70,7 +70,7 @@ const MAX_LOGIT_VECTORS: usize = 8;
 /// Bits of the weights of products on coefficients.
 pub const WEIGHT_BITS: u32 = 18;
 
-impl Program {
+impl PassProgram {
     /// Prepares a tamed model for chunks of `tokens` tokens, with the polynomials of a design, and the bootstraps of a
     /// plan that [`Bootstrap::for_products`] made. `small_degree` is the degree of the ring for products on
     /// coefficients.
@@ -96,7 +96,7 @@ impl Program {
     /// Prepares the dimensions of a circuit, without weights: its passes can be counted, and not run.
     ///
     /// # Errors
-    /// As for [`Program::new`].
+    /// As for [`PassProgram::new`].
     pub(crate) fn counted(
         circuit: &Circuit,
         design: &Design,
@@ -117,7 +117,7 @@ impl Program {
         let small = bootstrap.small_ring(small_degree, layout.tokens)?;
         let (transforms, matrices) = Default::default();
         let (circuit, placement) = (circuit.clone(), None);
-        Ok(Program { circuit, model, layout, units, bootstrap, small, placement, transforms, matrices })
+        Ok(PassProgram { circuit, model, layout, units, bootstrap, small, placement, transforms, matrices })
     }
 
     /// The circuit.
@@ -130,8 +130,8 @@ impl Program {
         self.circuit.config()
     }
 
-    /// Bytes of the transformations and matrices that passes have prepared so far; [`Program::requirements`] prepares
-    /// all of them. The weights are not among them.
+    /// Bytes of the transformations and matrices that passes have prepared so far; [`PassProgram::requirements`]
+    /// prepares all of them. The weights are not among them.
     pub fn prepared_bytes(&self) -> u64 {
         let lock = self.transforms.lock().unwrap_or_else(PoisonError::into_inner);
         let transforms: u64 = lock.values().map(|transform| transform.prepared_bytes()).sum();
@@ -141,7 +141,7 @@ impl Program {
     }
 
     /// Encodes the transformations that passes have planned so far, so that no pass waits for it. After
-    /// [`Program::requirements`] these are all.
+    /// [`PassProgram::requirements`] these are all.
     ///
     /// # Errors
     /// If a value does not fit its modulus.

@@ -7,13 +7,13 @@ use crate::arithmetic::PassArithmetic;
 use crate::error::PassError;
 use crate::layout::Columns;
 use crate::machine::SimulatedMachine;
-use crate::program::Program;
+use crate::program::PassProgram;
 use crate::public::Public;
 
 /// What passes of sessions need.
 #[derive(Clone, Debug)]
 pub struct Requirements {
-    /// The client's switching keys. The keys of the small ring ([`Program::small_ring`]) are not among them.
+    /// The client's switching keys. The keys of the small ring ([`PassProgram::small_ring`]) are not among them.
     pub keys: KeyPlan,
     /// Vectors that a pass bootstraps.
     pub bootstraps: usize,
@@ -27,7 +27,7 @@ pub struct Requirements {
 
 impl Requirements {
     /// Bytes of memory of a service for one client with one session after `public` tokens, part by part.
-    pub fn memory(&self, program: &Program, public: usize) -> [(&'static str, u64); 7] {
+    pub fn memory(&self, program: &PassProgram, public: usize) -> [(&'static str, u64); 7] {
         let (ring, config) = (program.bootstrap.parameters().ring(), program.config());
         let numbers = |count: usize| (count * size_of::<f32>()) as u64;
         [
@@ -42,7 +42,7 @@ impl Requirements {
     }
 }
 
-impl Program {
+impl PassProgram {
     /// Counts what passes need after `public` tokens, in sessions with room for `chunks` chunks. It runs a pass of a
     /// first chunk without values, and a pass of a second chunk if there may be one. The memory of a session is enough
     /// for `public` tokens or fewer.

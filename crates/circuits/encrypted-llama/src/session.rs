@@ -7,7 +7,7 @@ use crate::error::PassError;
 use crate::layout::{Blocks, Columns, Layout};
 use crate::machine::Machine;
 use crate::ops::{Context, Role, Visible};
-use crate::program::Program;
+use crate::program::PassProgram;
 
 /// Keys and values of the private tokens of one client, encrypted.
 ///
@@ -76,7 +76,7 @@ impl<V: Clone + Send + Sync> Session<V> {
         self.chunk
     }
 
-    /// All vectors of the session, in the order in which [`Program::restore`] takes them.
+    /// All vectors of the session, in the order in which [`PassProgram::restore`] takes them.
     pub fn vectors(&self) -> impl Iterator<Item = &V> {
         self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]).flat_map(|skewed| {
             let (Past::Rows(past) | Past::Skewed(past)) = &skewed.past;
@@ -127,7 +127,7 @@ impl<V: Clone + Send + Sync> Session<V> {
     }
 }
 
-impl Program {
+impl PassProgram {
     /// A session before its first chunk.
     pub fn session<V: Clone + Send + Sync>(&self) -> Session<V> {
         Session::empty(self.config().layers, self.layout.width)

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ndarray::Array2;
 use unspoken_ckks::{CostModel, Encoder, Evaluator, Preset};
-use unspoken_encrypted_matrix::{EncryptedMatrix, Estimate, Layout, Product, Task, estimates};
+use unspoken_encrypted_matrix::{EncryptedMatrix, Estimate, Layout, Product, ProductTask, estimates};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (parameters, model) = (encoder.parameters(), CostModel::nominal(encoder.parameters()));
     for blocks in (0..=dim.ilog2()).rev().map(|log2| 1 << log2) {
         let Ok(layout) = Layout::new(parameters, dim, blocks) else { continue };
-        let task = Task { layout, shape: (dim, dim, dim), output_level: parameters.max_level() - 3, most_keys: None };
+        let task =
+            ProductTask { layout, shape: (dim, dim, dim), output_level: parameters.max_level() - 3, most_keys: None };
         let all = estimates(&encoder, &model, &task)?;
         println!("d = {dim}, {blocks} blocks, {} products at once", layout.parallel());
         let measured = all.iter().map(|e| measure(&encoder, layout, e)).collect::<Result<Vec<f64>, _>>()?;

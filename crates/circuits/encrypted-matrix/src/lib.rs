@@ -17,12 +17,12 @@ pub use elementwise::{add, multiply, scale, subtract};
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::EncryptedMatrixError;
 pub use graph::{
-    Budget, Graph, Node, Operation, OperationKind, Payload, PayloadKind, Program, StepOverflow, ValueBounds, plan,
+    Budget, Graph, MatrixProgram, Node, Operation, OperationKind, Payload, PayloadKind, StepOverflow, ValueBounds, plan,
 };
 pub use layout::Layout;
 pub use linear::{LinearMap, Operand};
 pub use permuted::VectorPermutation;
-pub use product::{Estimate, Method, Product, Task, estimates};
+pub use product::{Estimate, Method, Product, ProductTask, estimates};
 pub use reduce::{Axis, MatrixVector, Sum, TileMask};
 pub use tile::Term;
 pub use unspoken_permute::PlanCache;

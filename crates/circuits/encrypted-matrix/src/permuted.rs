@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, LinearPlan, LinearTransform, Steps};
-use unspoken_permute::{Diagonals, Packing, Permutation, PermuteError, Plan, PlanCache, Program, Shifts, Task};
+use unspoken_permute::{
+    Diagonals, Operations, Packing, Permutation, PermutationPlan, PermutationTask, PermuteError, PlanCache, Shifts,
+};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::blocks::LongPermutation;
@@ -69,11 +71,11 @@ impl VectorPermutation {
         check_depth(OPERATION, level, 1, "start at a higher level, or use a deeper preset")?;
         let most = depth.min(level).min(MAX_DEPTH);
         let permutation = Permutation::new(completed(indices, layout.dim())?)?;
-        let task = Task {
+        let task = PermutationTask {
             input_level: level,
             cache,
             // A rotation by a multiple of the interleaved vectors is cyclic in each of them.
-            ..Task::new(&permutation, Packing::Repeated, parameters, level - most)
+            ..PermutationTask::new(&permutation, Packing::Repeated, parameters, level - most)
         };
         let rotates = Diagonals::new(&permutation, Shifts::Forward).single().is_some();
         if rotates && indices.len() < layout.dim() {
@@ -93,10 +95,10 @@ impl VectorPermutation {
         layout: Layout,
         input: Operand,
         to: usize,
-        plan: &Plan,
+        plan: &PermutationPlan,
     ) -> Result<Self, EncryptedMatrixError> {
         let none = || shape_error(OPERATION, "a plan without stages; this is a bug");
-        let Program::Stages(stages) = plan.program() else { return Err(none()) };
+        let Operations::Stages(stages) = plan.program() else { return Err(none()) };
         let diagonals: Vec<Diagonals> = stages.iter().map(|stage| stage.diagonals()).collect();
         let last = diagonals.iter().rposition(|stage| stage.single().is_none());
         // How far entries move to the left after the last masks.

@@ -3,7 +3,7 @@
 use unspoken_ckks::{CkksParameters, PreparedMatrix};
 
 use crate::error::LookupError;
-use crate::plan::{OutputForm, Plan};
+use crate::plan::{LookupPlan, OutputForm};
 use crate::powers::{LevelScale, power_shapes};
 use crate::table::Table;
 
@@ -22,9 +22,9 @@ pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64)
 }
 
 /// Number of bits by which the matrix of a plan is scaled up before it is rounded, for outputs at this level.
-pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, output_level: usize, bound: f64) -> f64 {
+pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: LookupPlan, output_level: usize, bound: f64) -> f64 {
     let rescaled = match plan {
-        Plan::Paper | Plan::Indicator | Plan::OneHot => parameters.scale().log2(),
+        LookupPlan::Paper | LookupPlan::Indicator | LookupPlan::OneHot => parameters.scale().log2(),
         _ => 0.0,
     };
     output_bits(parameters, output_level, bound) + rescaled
@@ -32,10 +32,12 @@ pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, output_level:
 
 /// Minimum of [`output_bits`] for the outputs of a plan. Plans whose outputs are rescaled have used a level for the
 /// matrix.
-pub(crate) fn least_output_bits(plan: Plan) -> f64 {
+pub(crate) fn least_output_bits(plan: LookupPlan) -> f64 {
     match plan {
-        Plan::Paper | Plan::Indicator | Plan::OneHot => -MATRIX_BITS,
-        Plan::ComplexFirst | Plan::LazyLast | Plan::BabyGiant { .. } | Plan::Cosine { .. } => MATRIX_BITS,
+        LookupPlan::Paper | LookupPlan::Indicator | LookupPlan::OneHot => -MATRIX_BITS,
+        LookupPlan::ComplexFirst | LookupPlan::LazyLast | LookupPlan::BabyGiant { .. } | LookupPlan::Cosine { .. } => {
+            MATRIX_BITS
+        }
     }
 }
 
@@ -47,7 +49,7 @@ pub(crate) fn bytes_of(matrices: &[PreparedMatrix]) -> usize {
 /// Compiles a plan to a program and the level and scale of its outputs.
 pub(crate) struct Compiler<'a> {
     pub(crate) parameters: &'a CkksParameters,
-    pub(crate) plan: Plan,
+    pub(crate) plan: LookupPlan,
     pub(crate) tables: &'a [Table],
     pub(crate) form: OutputForm,
     /// Largest magnitude that an output slot may reach.
@@ -61,7 +63,7 @@ impl Compiler<'_> {
     }
 
     pub(crate) fn refuse(&self, reason: String) -> LookupError {
-        LookupError::Plan { plan: self.plan.to_string(), preset: self.parameters.name().into(), reason }
+        LookupError::LookupPlan { plan: self.plan.to_string(), preset: self.parameters.name().into(), reason }
     }
 
     pub(crate) fn too_shallow(&self) -> LookupError {

@@ -31,7 +31,7 @@ pub enum LookupError {
     },
     /// A plan cannot run with these parameters.
     #[error("plan '{plan}' cannot run with preset '{preset}': {reason}")]
-    Plan {
+    LookupPlan {
         /// The plan.
         plan: String,
         /// The preset.

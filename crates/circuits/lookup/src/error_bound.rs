@@ -20,7 +20,7 @@ use std::f64::consts::PI;
 use unspoken_ckks::{CkksParameters, NoiseModel};
 
 use crate::compiler::matrix_bits;
-use crate::plan::{IndexEncoding, Plan};
+use crate::plan::{IndexEncoding, LookupPlan};
 use crate::table::{Table, padded_columns};
 
 /// Number of standard deviations that an error exceeds with a probability below 2^-28.
@@ -88,12 +88,12 @@ impl ErrorBound {
 
     /// The bound for queries at the minimum level of the plan. `None` for plans without a power basis, to which the
     /// theorem does not apply.
-    pub fn of(parameters: &CkksParameters, plan: Plan, tables: TableSummary) -> Option<Self> {
+    pub fn of(parameters: &CkksParameters, plan: LookupPlan, tables: TableSummary) -> Option<Self> {
         Self::above(parameters, plan, tables, 0)
     }
 
     /// [`ErrorBound::of`] for queries `levels` levels above the minimum, so that outputs end at that level.
-    pub fn above(parameters: &CkksParameters, plan: Plan, tables: TableSummary, levels: usize) -> Option<Self> {
+    pub fn above(parameters: &CkksParameters, plan: LookupPlan, tables: TableSummary, levels: usize) -> Option<Self> {
         let lipschitz = match plan.index_encoding() {
             IndexEncoding::Alpha => power_lipschitz(tables.columns),
             IndexEncoding::Cosine => cosine_lipschitz(tables.columns),

@@ -7,10 +7,10 @@ use crate::baby_giant::RowBlock;
 use crate::compiler::Compiler;
 use crate::error::LookupError;
 use crate::indicator::indicator;
-use crate::plan::{IndexEncoding, OutputForm, Plan};
-use crate::planner::{Task, working_bytes};
+use crate::plan::{IndexEncoding, LookupPlan, OutputForm};
+use crate::planner::{LookupTask, working_bytes};
 use crate::powers::{LevelScale, chebyshev, last_layer, powers, query_scale};
-use crate::program::Program;
+use crate::program::CompiledPlan;
 use crate::table::{Table, check_shapes};
 
 /// A lookup in `l` subtables of the same shape, prepared for one preset, one plan and queries of one level and scale.
@@ -18,7 +18,7 @@ use crate::table::{Table, check_shapes};
 /// The answer to indices `j_1 .. j_l` is `sum_t M^(t)_(j_t)`, slot by slot.
 pub struct Lookup {
     parameters: CkksParameters,
-    plan: Plan,
+    plan: LookupPlan,
     form: OutputForm,
     subtables: usize,
     rows: usize,
@@ -28,7 +28,7 @@ pub struct Lookup {
     bound: f64,
     /// For each row, the sum of its means over the subtables; 0 for plans that need no constants.
     constants: Vec<f64>,
-    program: Program,
+    program: CompiledPlan,
     working_bytes: u64,
 }
 
@@ -52,14 +52,17 @@ impl Lookup {
     pub fn new(
         parameters: &CkksParameters,
         tables: &[Table],
-        plan: Plan,
+        plan: LookupPlan,
         form: OutputForm,
         bound: f64,
         level: Option<usize>,
     ) -> Result<Self, LookupError> {
         let (rows, columns) = check_shapes(tables)?;
-        let refuse =
-            |reason: String| LookupError::Plan { plan: plan.to_string(), preset: parameters.name().into(), reason };
+        let refuse = |reason: String| LookupError::LookupPlan {
+            plan: plan.to_string(),
+            preset: parameters.name().into(),
+            reason,
+        };
         if !plan.fits(parameters.ring().kind(), form) {
             let reason = "its queries or outputs are complex and the preset's slots are real, or it needs real slots";
             return Err(refuse(format!("{reason}; `unspoken plan --explain` lists the plans of a preset")));
@@ -81,7 +84,7 @@ impl Lookup {
             IndexEncoding::Cosine | IndexEncoding::Index | IndexEncoding::OneHot => 0.0,
         };
         let constants = (0..rows).map(constant).collect();
-        let task = Task { subtables: tables.len(), rows, columns, form };
+        let task = LookupTask { subtables: tables.len(), rows, columns, form };
         let working_bytes = working_bytes(parameters, task, plan, level)
             .ok_or_else(|| refuse(format!("level {level} does not suffice for {columns} columns")))?;
         let (parameters, subtables) = (parameters.clone(), tables.len());
@@ -107,7 +110,7 @@ impl Lookup {
     }
 
     /// The plan.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> LookupPlan {
         self.plan
     }
 
@@ -172,11 +175,11 @@ impl Lookup {
         let ring = self.parameters.ring();
         let conjugation = KeyKind::Galois { element: galois::conjugation(ring) };
         let conjugation_level = match self.plan {
-            Plan::Paper => Some(self.input.level),
-            Plan::Indicator | Plan::OneHot | Plan::Cosine { .. } => None,
+            LookupPlan::Paper => Some(self.input.level),
+            LookupPlan::Indicator | LookupPlan::OneHot | LookupPlan::Cosine { .. } => None,
             _ => Some(self.output.level),
         };
-        if self.plan != Plan::OneHot {
+        if self.plan != LookupPlan::OneHot {
             let levels = self.output.level + 1..=self.input.level;
             self.parameters.require_key(&mut plan, KeyKind::Relinearisation, levels);
         }
@@ -211,21 +214,23 @@ impl Lookup {
         for vectors in query.chunks(self.plan.index_encoding().vectors(self.columns)) {
             let alpha = &vectors[0];
             let (parts, giants) = match &self.program {
-                Program::Real { .. } if self.plan == Plan::Indicator => (self.one_hot(arithmetic, alpha)?, Vec::new()),
-                Program::Real { .. } if self.plan == Plan::OneHot => (vectors.to_vec(), Vec::new()),
-                Program::Real { .. } => (split_parts(arithmetic, &powers(arithmetic, alpha, n)?)?, Vec::new()),
-                Program::Complex { .. } => (powers(arithmetic, alpha, n)?, Vec::new()),
-                Program::Lazy { .. } => {
+                CompiledPlan::Real { .. } if self.plan == LookupPlan::Indicator => {
+                    (self.one_hot(arithmetic, alpha)?, Vec::new())
+                }
+                CompiledPlan::Real { .. } if self.plan == LookupPlan::OneHot => (vectors.to_vec(), Vec::new()),
+                CompiledPlan::Real { .. } => (split_parts(arithmetic, &powers(arithmetic, alpha, n)?)?, Vec::new()),
+                CompiledPlan::Complex { .. } => (powers(arithmetic, alpha, n)?, Vec::new()),
+                CompiledPlan::Lazy { .. } => {
                     let lower = powers(arithmetic, alpha, n / 2)?;
                     let upper = last_layer(arithmetic, &lower)?;
                     (lower, upper)
                 }
-                Program::BabyGiant { babies, groups, .. } => {
+                CompiledPlan::BabyGiant { babies, groups, .. } => {
                     let babies = powers(arithmetic, alpha, *babies)?;
                     let giants = powers(arithmetic, &babies[babies.len() - 1], groups - 1)?;
                     (babies, giants)
                 }
-                Program::Cosine { babies, groups, .. } => {
+                CompiledPlan::Cosine { babies, groups, .. } => {
                     let mut babies = chebyshev(arithmetic, alpha, *babies)?;
                     let giants = chebyshev(arithmetic, &babies[babies.len() - 1], groups - 1)?;
                     // The last baby is also the first giant. It is replaced by T_(p/2), whose square makes padded slots
@@ -253,19 +258,19 @@ impl Lookup {
         generated: &Generated<A::Vector>,
     ) -> Result<Vec<A::Vector>, LookupError> {
         let rows = match &self.program {
-            Program::Real { matrices } => {
+            CompiledPlan::Real { matrices } => {
                 let sums = self.apply(arithmetic, matrices, &generated.parts)?;
                 return self.finish_real(arithmetic, &sums);
             }
-            Program::Complex { matrices } => self.apply(arithmetic, matrices, &generated.parts)?,
-            Program::Lazy { lower, upper } => {
+            CompiledPlan::Complex { matrices } => self.apply(arithmetic, matrices, &generated.parts)?,
+            CompiledPlan::Lazy { lower, upper } => {
                 let low = self.apply(arithmetic, lower, &generated.parts)?;
                 let high = self.apply(arithmetic, upper, &generated.giants)?;
                 let sums = high.iter().zip(&low).map(|(h, l)| arithmetic.relinearise_rescale(&arithmetic.add(h, l)?));
                 sums.collect::<Result<_, _>>()?
             }
-            Program::BabyGiant { blocks, .. } => block_rows(arithmetic, blocks, generated)?,
-            Program::Cosine { blocks, .. } => return Ok(block_rows(arithmetic, blocks, generated)?),
+            CompiledPlan::BabyGiant { blocks, .. } => block_rows(arithmetic, blocks, generated)?,
+            CompiledPlan::Cosine { blocks, .. } => return Ok(block_rows(arithmetic, blocks, generated)?),
         };
         self.finish_complex(arithmetic, &rows)
     }

@@ -7,7 +7,7 @@ use unspoken_ckks::CkksParameters;
 
 use crate::compiler::least_output_bits;
 use crate::error::LookupError;
-use crate::plan::Plan;
+use crate::plan::LookupPlan;
 
 /// `log2` of the bound of scaled outputs, if the modulus has room for it. Larger outputs would gain no precision: the
 /// scale falls as they grow.
@@ -25,7 +25,7 @@ const MAX_EXPONENT: i32 = 256;
 /// 2^256.
 pub fn output_unit(
     parameters: &CkksParameters,
-    plan: Plan,
+    plan: LookupPlan,
     columns: usize,
     level: Option<usize>,
     bound: f64,
@@ -52,7 +52,7 @@ pub fn output_unit(
 pub const MORE_LEVELS: usize = 2;
 
 /// Prepares a lookup at the lowest level of queries at which its outputs fit the modulus: the result of `attempt` at
-/// the level `lowest`, or, while that is a [`LookupError::Plan`], at up to [`MORE_LEVELS`] more.
+/// the level `lowest`, or, while that is a [`LookupError::LookupPlan`], at up to [`MORE_LEVELS`] more.
 ///
 /// # Errors
 /// The errors of the last attempt.
@@ -63,7 +63,7 @@ pub fn at_lowest_level<T>(
 ) -> Result<T, LookupError> {
     let higher = lowest + 1..=(lowest + MORE_LEVELS).min(parameters.circuit_level());
     higher.fold(attempt(lowest), |found, level| match found {
-        Err(LookupError::Plan { .. }) => attempt(level),
+        Err(LookupError::LookupPlan { .. }) => attempt(level),
         found => found,
     })
 }
@@ -81,8 +81,8 @@ mod tests {
     fn scaled_tables_of_every_magnitude_fit_every_plan() {
         for (preset, spare_levels) in [("insecure_n11_depth9_scale50", 0), ("insecure_n11_depth24_scale52", 1)] {
             let parameters = Preset::find(preset).unwrap().build().unwrap();
-            let baby_giants = [2, 4].map(|babies| Plan::BabyGiant { babies });
-            let others = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::OneHot];
+            let baby_giants = [2, 4].map(|babies| LookupPlan::BabyGiant { babies });
+            let others = [LookupPlan::Paper, LookupPlan::ComplexFirst, LookupPlan::LazyLast, LookupPlan::OneHot];
             for plan in baby_giants.into_iter().chain(others) {
                 for magnitude in [1e-40, 1e-8, 1.0, 4096.0, 1e6, 1e12, 1e40] {
                     let level = plan.depth(16) + spare_levels;
@@ -102,16 +102,16 @@ mod tests {
     fn small_moduli_get_small_outputs() {
         // The modulus of level 0 has 8 bits beyond the scale, the sign and a margin.
         let parameters = Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap();
-        let unit = |plan: Plan, level| output_unit(&parameters, plan, 16, level, 1.0).unwrap();
-        assert_eq!(unit(Plan::ComplexFirst, None), 1.0);
-        assert_eq!(unit(Plan::ComplexFirst, Some(4)), 2f64.powi(-12));
-        assert_eq!(unit(Plan::Paper, None), 2f64.powi(-12));
+        let unit = |plan: LookupPlan, level| output_unit(&parameters, plan, 16, level, 1.0).unwrap();
+        assert_eq!(unit(LookupPlan::ComplexFirst, None), 1.0);
+        assert_eq!(unit(LookupPlan::ComplexFirst, Some(4)), 2f64.powi(-12));
+        assert_eq!(unit(LookupPlan::Paper, None), 2f64.powi(-12));
     }
 
     #[test]
     fn what_cannot_be_scaled_is_refused() {
         let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
-        let unit = |bound| output_unit(&parameters, Plan::Paper, 16, None, bound);
+        let unit = |bound| output_unit(&parameters, LookupPlan::Paper, 16, None, bound);
         assert!(unit(0.0).unwrap_err().to_string().contains("every entry is 0"));
         for bound in [f64::NAN, f64::INFINITY, -1.0, 1e-300, 1e300] {
             assert!(unit(bound).unwrap_err().to_string().contains("from 1e-70 to 1e70"), "{bound}");

@@ -13,7 +13,7 @@ use crate::table::alpha;
 /// A plan: the method to compute the selected columns from the encrypted indices. `p = 2n` columns, `l` subtables, `d`
 /// rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Plan {
+pub enum LookupPlan {
     /// The paper's plan (Algorithm 1): all powers, each conjugated to split its real and imaginary part, then a real
     /// matrix: `l (2n - 1)` key switches.
     Paper,
@@ -47,37 +47,37 @@ pub enum Plan {
     OneHot,
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for LookupPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Plan::Paper => f.write_str("paper"),
-            Plan::ComplexFirst => f.write_str("complex-first"),
-            Plan::LazyLast => f.write_str("lazy-last"),
-            Plan::BabyGiant { babies } => write!(f, "baby-giant-{babies}"),
-            Plan::Cosine { babies } => write!(f, "cosine-{babies}"),
-            Plan::Indicator => f.write_str("indicator"),
-            Plan::OneHot => f.write_str("one-hot"),
+            LookupPlan::Paper => f.write_str("paper"),
+            LookupPlan::ComplexFirst => f.write_str("complex-first"),
+            LookupPlan::LazyLast => f.write_str("lazy-last"),
+            LookupPlan::BabyGiant { babies } => write!(f, "baby-giant-{babies}"),
+            LookupPlan::Cosine { babies } => write!(f, "cosine-{babies}"),
+            LookupPlan::Indicator => f.write_str("indicator"),
+            LookupPlan::OneHot => f.write_str("one-hot"),
         }
     }
 }
 
-impl FromStr for Plan {
+impl FromStr for LookupPlan {
     type Err = LookupError;
 
     fn from_str(name: &str) -> Result<Self, LookupError> {
         let babies = |prefix| name.strip_prefix(prefix).and_then(|m| m.parse().ok());
         match name {
-            "paper" => return Ok(Plan::Paper),
-            "complex-first" => return Ok(Plan::ComplexFirst),
-            "lazy-last" => return Ok(Plan::LazyLast),
-            "indicator" => return Ok(Plan::Indicator),
-            "one-hot" => return Ok(Plan::OneHot),
+            "paper" => return Ok(LookupPlan::Paper),
+            "complex-first" => return Ok(LookupPlan::ComplexFirst),
+            "lazy-last" => return Ok(LookupPlan::LazyLast),
+            "indicator" => return Ok(LookupPlan::Indicator),
+            "one-hot" => return Ok(LookupPlan::OneHot),
             _ => {}
         }
         if let Some(babies) = babies("baby-giant-") {
-            return Ok(Plan::BabyGiant { babies });
+            return Ok(LookupPlan::BabyGiant { babies });
         }
-        babies("cosine-").map(|babies| Plan::Cosine { babies }).ok_or_else(|| LookupError::Plan {
+        babies("cosine-").map(|babies| LookupPlan::Cosine { babies }).ok_or_else(|| LookupError::LookupPlan {
             plan: name.into(),
             preset: "any".into(),
             reason: "no such plan; there are paper, complex-first, lazy-last, baby-giant-<m>, cosine-<m>, indicator, \
@@ -119,13 +119,13 @@ impl IndexEncoding {
     }
 }
 
-impl Plan {
+impl LookupPlan {
     /// The encoding of the indices that the client encrypts for this plan.
     pub fn index_encoding(self) -> IndexEncoding {
         match self {
-            Plan::Indicator => IndexEncoding::Index,
-            Plan::OneHot => IndexEncoding::OneHot,
-            Plan::Cosine { .. } => IndexEncoding::Cosine,
+            LookupPlan::Indicator => IndexEncoding::Index,
+            LookupPlan::OneHot => IndexEncoding::OneHot,
+            LookupPlan::Cosine { .. } => IndexEncoding::Cosine,
             _ => IndexEncoding::Alpha,
         }
     }
@@ -133,7 +133,7 @@ impl Plan {
     /// Whether it can run in a ring of this kind with outputs of this form.
     pub fn fits(self, kind: RingKind, form: OutputForm) -> bool {
         match (kind, self) {
-            (RingKind::ConjugateInvariant, Plan::Cosine { .. } | Plan::Indicator | Plan::OneHot) => {
+            (RingKind::ConjugateInvariant, LookupPlan::Cosine { .. } | LookupPlan::Indicator | LookupPlan::OneHot) => {
                 form == OutputForm::Rows
             }
             (RingKind::ConjugateInvariant, _) => false,
@@ -145,13 +145,13 @@ impl Plan {
     pub fn depth(self, columns: usize) -> usize {
         let log2_n = columns.ilog2() as usize - 1;
         match self {
-            Plan::Paper => log2_n + 1,
-            Plan::ComplexFirst | Plan::LazyLast => log2_n,
+            LookupPlan::Paper => log2_n + 1,
+            LookupPlan::ComplexFirst | LookupPlan::LazyLast => log2_n,
             // With `m = n/2` the only multiple of `m` is the highest of the first powers.
-            Plan::BabyGiant { babies } => log2_n + usize::from(4 * babies < columns),
-            Plan::Cosine { babies } => cosine::depth(columns, babies),
-            Plan::Indicator => indicator_squarings(columns) + 2,
-            Plan::OneHot => 1,
+            LookupPlan::BabyGiant { babies } => log2_n + usize::from(4 * babies < columns),
+            LookupPlan::Cosine { babies } => cosine::depth(columns, babies),
+            LookupPlan::Indicator => indicator_squarings(columns) + 2,
+            LookupPlan::OneHot => 1,
         }
     }
 }

@@ -9,13 +9,13 @@ use crate::baby_giant::block_rows;
 use crate::cosine;
 use crate::error::LookupError;
 use crate::error_bound::{ErrorBound, TableSummary};
-use crate::plan::{OutputForm, Plan, indicator_squarings};
+use crate::plan::{LookupPlan, OutputForm, indicator_squarings};
 use crate::powers::{LevelScale, power_shapes, query_scale};
 use crate::table::padded_columns;
 
 /// A planning task: the shape of the tables and the form of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct LookupTask {
     /// Subtables `l`.
     pub subtables: usize,
     /// Rows `d`.
@@ -30,7 +30,7 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The plan.
-    pub plan: Plan,
+    pub plan: LookupPlan,
     /// Number of levels it uses.
     pub depth: usize,
     /// The counted operations.
@@ -48,11 +48,11 @@ pub struct Estimate {
 /// out, because their cost is the client's.
 ///
 /// Queries are encrypted at the minimum level of the plan, so a shallower plan also uses smaller ciphertexts.
-pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
+pub fn estimates(parameters: &CkksParameters, task: LookupTask, model: &CostModel) -> Vec<Estimate> {
     let columns = padded_columns(task.columns);
-    let babies = (1..columns.ilog2() - 1).map(|log| Plan::BabyGiant { babies: 1 << log });
-    let cosines = (1..columns.ilog2()).map(|log| Plan::Cosine { babies: 1 << log });
-    let plans = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::Indicator];
+    let babies = (1..columns.ilog2() - 1).map(|log| LookupPlan::BabyGiant { babies: 1 << log });
+    let cosines = (1..columns.ilog2()).map(|log| LookupPlan::Cosine { babies: 1 << log });
+    let plans = [LookupPlan::Paper, LookupPlan::ComplexFirst, LookupPlan::LazyLast, LookupPlan::Indicator];
     let plans = plans.into_iter().chain(babies).chain(cosines);
     let mut estimates: Vec<Estimate> = plans.filter_map(|plan| estimate(parameters, task, plan, model)).collect();
     estimates.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -63,9 +63,9 @@ pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> 
 ///
 /// # Errors
 /// If no plan fits the slots and the levels of the preset.
-pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, LookupError> {
+pub fn best_plan(parameters: &CkksParameters, task: LookupTask) -> Result<LookupPlan, LookupError> {
     let cheapest = estimates(parameters, task, &CostModel::nominal(parameters)).into_iter().next();
-    cheapest.map(|estimate| estimate.plan).ok_or_else(|| LookupError::Plan {
+    cheapest.map(|estimate| estimate.plan).ok_or_else(|| LookupError::LookupPlan {
         plan: "auto".into(),
         preset: parameters.name().into(),
         reason: format!(
@@ -79,8 +79,13 @@ pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, Lookup
 }
 
 /// Estimate of one plan; `None` if the preset has too few levels or slots of the wrong kind.
-pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &CostModel) -> Option<Estimate> {
-    let task = Task { columns: padded_columns(task.columns), ..task };
+pub fn estimate(
+    parameters: &CkksParameters,
+    task: LookupTask,
+    plan: LookupPlan,
+    model: &CostModel,
+) -> Option<Estimate> {
+    let task = LookupTask { columns: padded_columns(task.columns), ..task };
     if plan.depth(task.columns) > parameters.max_level() || !plan.fits(parameters.ring().kind(), task.form) {
         return None;
     }
@@ -96,7 +101,12 @@ pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &Cos
 
 /// Peak memory in bytes of one run of a plan on queries at `level`. It includes the outputs, but not the query, the
 /// keys and the prepared tables. `None` if there are too few levels.
-pub(crate) fn working_bytes(parameters: &CkksParameters, task: Task, plan: Plan, level: usize) -> Option<u64> {
+pub(crate) fn working_bytes(
+    parameters: &CkksParameters,
+    task: LookupTask,
+    plan: LookupPlan,
+    level: usize,
+) -> Option<u64> {
     let mut counter = Counter::new(parameters, task);
     counter.run(plan, level)?;
     Some(counter.working_bytes(level))
@@ -106,7 +116,7 @@ pub(crate) fn working_bytes(parameters: &CkksParameters, task: Task, plan: Plan,
 /// [`Simulator::counting`](unspoken_ckks::Simulator).
 struct Counter<'a> {
     parameters: &'a CkksParameters,
-    task: Task,
+    task: LookupTask,
     cost: Cost,
     /// Bytes that the first stage holds while it computes the vectors of one subtable.
     generating: u64,
@@ -117,12 +127,12 @@ struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    fn new(parameters: &'a CkksParameters, task: Task) -> Self {
+    fn new(parameters: &'a CkksParameters, task: LookupTask) -> Self {
         Counter { parameters, task, cost: Cost::default(), generating: 0, generated: 0, combining: 0 }
     }
 
     /// Counts a run on queries at level `top`.
-    fn run(&mut self, plan: Plan, top: usize) -> Option<()> {
+    fn run(&mut self, plan: LookupPlan, top: usize) -> Option<()> {
         let task = self.task;
         let n = task.columns / 2;
         let l = task.subtables;
@@ -134,7 +144,7 @@ impl<'a> Counter<'a> {
         };
         let outputs = if task.form == OutputForm::Rows { task.rows } else { task.rows.div_ceil(2) };
         match plan {
-            Plan::Paper => {
+            LookupPlan::Paper => {
                 let shapes = self.powers(input, n, l)?;
                 shapes.iter().for_each(|shape| self.conjugations(shape.level, l));
                 // The differences; `conjugations` has counted the sums.
@@ -144,7 +154,7 @@ impl<'a> Counter<'a> {
                 let level = shapes[n - 1].level;
                 self.real_matrix(level, 2 * n - 1);
             }
-            Plan::Indicator => {
+            LookupPlan::Indicator => {
                 let last = top.checked_sub(indicator_squarings(task.columns) + 1)?;
                 for level in last + 1..=top {
                     self.products(level, l * task.columns);
@@ -153,11 +163,11 @@ impl<'a> Counter<'a> {
                 self.generating = self.vectors(task.columns, last) + self.vectors(3, top);
                 self.real_matrix(last, task.columns);
             }
-            Plan::OneHot => {
+            LookupPlan::OneHot => {
                 self.generating = self.vectors(task.columns, top);
                 self.real_matrix(top, task.columns);
             }
-            Plan::ComplexFirst => {
+            LookupPlan::ComplexFirst => {
                 let shapes = self.powers(input, n, l)?;
                 let level = shapes[n - 1].level;
                 self.generated = self.vectors(n, level);
@@ -165,7 +175,7 @@ impl<'a> Counter<'a> {
                 self.conjugations(level, outputs);
                 self.combining = self.vectors(self.summands() * rows, level).max(self.vectors(rows + outputs, level));
             }
-            Plan::LazyLast => {
+            LookupPlan::LazyLast => {
                 let shapes = self.powers(input, n / 2, l)?;
                 let level = shapes[n / 2 - 1].level;
                 self.tensors(level, l * n / 2);
@@ -182,7 +192,7 @@ impl<'a> Counter<'a> {
                 let finishing = self.vectors(rows, level) + upper(self, rows) + self.vectors(rows, level - 1);
                 self.combining = self.combining.max(finishing);
             }
-            Plan::BabyGiant { babies } => {
+            LookupPlan::BabyGiant { babies } => {
                 let low = self.powers(input, babies, l)?;
                 let generating = self.generating;
                 let giants = self.powers(low[babies - 1], n / babies - 1, l)?;
@@ -193,7 +203,7 @@ impl<'a> Counter<'a> {
                 self.conjugations(level.checked_sub(1)?, outputs);
                 self.combining = self.combining.max(self.vectors(rows + outputs, level - 1));
             }
-            Plan::Cosine { babies } => {
+            LookupPlan::Cosine { babies } => {
                 let shapes = cosine::shapes(input, task.columns, babies, self.parameters)?;
                 for shape in shapes.babies[1..].iter().chain(&shapes.giants[1..]) {
                     self.products(shape.level + 1, l);
@@ -354,9 +364,9 @@ mod tests {
 
     use super::*;
 
-    const CLASSIFIER: Task = Task { subtables: 4, rows: 2, columns: 256, form: OutputForm::Pairs };
+    const CLASSIFIER: LookupTask = LookupTask { subtables: 4, rows: 2, columns: 256, form: OutputForm::Pairs };
 
-    fn counted(plan: Plan) -> u64 {
+    fn counted(plan: LookupPlan) -> u64 {
         let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
         let model = CostModel::nominal(&parameters);
         estimate(&parameters, CLASSIFIER, plan, &model).unwrap().cost.total_key_switches()
@@ -364,21 +374,21 @@ mod tests {
 
     #[test]
     fn key_switches_are_those_of_the_formulas() {
-        assert_eq!(counted(Plan::Paper), 4 * (127 + 128));
-        assert_eq!(counted(Plan::ComplexFirst), 4 * 127 + 1);
-        assert_eq!(counted(Plan::LazyLast), 4 * 63 + 2 + 1);
-        assert_eq!(counted(Plan::BabyGiant { babies: 16 }), 4 * (15 + 6) + 2 + 1);
+        assert_eq!(counted(LookupPlan::Paper), 4 * (127 + 128));
+        assert_eq!(counted(LookupPlan::ComplexFirst), 4 * 127 + 1);
+        assert_eq!(counted(LookupPlan::LazyLast), 4 * 63 + 2 + 1);
+        assert_eq!(counted(LookupPlan::BabyGiant { babies: 16 }), 4 * (15 + 6) + 2 + 1);
     }
 
     #[test]
     fn real_slots_have_their_own_plan() {
         let parameters = Preset::find("insecure_n11_real_depth9_scale50").unwrap().build().unwrap();
         let model = CostModel::nominal(&parameters);
-        let rows = Task { form: OutputForm::Rows, ..CLASSIFIER };
+        let rows = LookupTask { form: OutputForm::Rows, ..CLASSIFIER };
         let found = estimates(&parameters, rows, &model);
         assert_eq!(found.len(), 7, "cosines alone: an indicator needs more levels");
-        assert!(found.iter().all(|e| matches!(e.plan, Plan::Cosine { .. })));
-        let sixteen = estimate(&parameters, rows, Plan::Cosine { babies: 16 }, &model).unwrap();
+        assert!(found.iter().all(|e| matches!(e.plan, LookupPlan::Cosine { .. })));
+        let sixteen = estimate(&parameters, rows, LookupPlan::Cosine { babies: 16 }, &model).unwrap();
         assert_eq!(sixteen.cost.total_key_switches(), 4 * (16 + 16 - 3) + 2);
         assert!(estimates(&parameters, CLASSIFIER, &model).is_empty(), "pairs need complex slots");
     }
@@ -387,10 +397,10 @@ mod tests {
     fn the_best_plan_for_a_classifier_has_few_babies() {
         let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
         let best = best_plan(&parameters, CLASSIFIER).unwrap();
-        assert!(matches!(best, Plan::BabyGiant { babies: 4..=32 }), "{best}");
-        let narrower = Task { columns: 200, ..CLASSIFIER };
+        assert!(matches!(best, LookupPlan::BabyGiant { babies: 4..=32 }), "{best}");
+        let narrower = LookupTask { columns: 200, ..CLASSIFIER };
         assert_eq!(best_plan(&parameters, narrower).unwrap(), best, "padded to 256");
-        let shallow = Task { columns: 4096, ..CLASSIFIER };
+        let shallow = LookupTask { columns: 4096, ..CLASSIFIER };
         assert!(best_plan(&parameters, shallow).unwrap_err().to_string().contains("deeper preset"));
     }
 }

@@ -6,12 +6,12 @@ use crate::baby_giant::{Groups, RowBlock};
 use crate::compiler::{Compiler, bytes_of};
 use crate::cosine_program;
 use crate::error::LookupError;
-use crate::plan::{OutputForm, Plan, indicator_squarings};
+use crate::plan::{LookupPlan, OutputForm, indicator_squarings};
 use crate::powers::LevelScale;
 use crate::table::{Expansion, Table};
 
 /// The matrices of a compiled plan.
-pub(crate) enum Program {
+pub(crate) enum CompiledPlan {
     /// One real matrix per subtable over all parts: real and imaginary parts of powers, or one-hot coordinates.
     Real { matrices: Vec<PreparedMatrix> },
     /// One complex matrix per subtable over all powers.
@@ -24,23 +24,23 @@ pub(crate) enum Program {
     Cosine { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
 }
 
-impl Program {
+impl CompiledPlan {
     /// The level at which parts and giants are combined.
     pub(crate) fn level(&self) -> usize {
         match self {
-            Program::Real { matrices } | Program::Complex { matrices } | Program::Lazy { lower: matrices, .. } => {
-                matrices.first().map_or(0, PreparedMatrix::level)
-            }
-            Program::BabyGiant { level, .. } | Program::Cosine { level, .. } => *level,
+            CompiledPlan::Real { matrices }
+            | CompiledPlan::Complex { matrices }
+            | CompiledPlan::Lazy { lower: matrices, .. } => matrices.first().map_or(0, PreparedMatrix::level),
+            CompiledPlan::BabyGiant { level, .. } | CompiledPlan::Cosine { level, .. } => *level,
         }
     }
 
     /// Bytes of memory of its matrices.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Program::Real { matrices } | Program::Complex { matrices } => bytes_of(matrices),
-            Program::Lazy { lower, upper } => bytes_of(lower) + bytes_of(upper),
-            Program::BabyGiant { blocks, .. } | Program::Cosine { blocks, .. } => {
+            CompiledPlan::Real { matrices } | CompiledPlan::Complex { matrices } => bytes_of(matrices),
+            CompiledPlan::Lazy { lower, upper } => bytes_of(lower) + bytes_of(upper),
+            CompiledPlan::BabyGiant { blocks, .. } | CompiledPlan::Cosine { blocks, .. } => {
                 blocks.iter().map(RowBlock::bytes).sum()
             }
         }
@@ -48,23 +48,23 @@ impl Program {
 }
 
 impl Compiler<'_> {
-    pub(crate) fn compile(&self) -> Result<(Program, LevelScale), LookupError> {
+    pub(crate) fn compile(&self) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let n = self.columns() / 2;
         match self.plan {
-            Plan::Paper => self.paper(n),
-            Plan::Indicator => self.indicator(),
-            Plan::OneHot => self.one_hot(self.input),
-            Plan::ComplexFirst => self.complex_first(n),
-            Plan::LazyLast => self.lazy_last(n),
-            Plan::BabyGiant { babies } if babies.is_power_of_two() && (2..=n / 2).contains(&babies) => {
+            LookupPlan::Paper => self.paper(n),
+            LookupPlan::Indicator => self.indicator(),
+            LookupPlan::OneHot => self.one_hot(self.input),
+            LookupPlan::ComplexFirst => self.complex_first(n),
+            LookupPlan::LazyLast => self.lazy_last(n),
+            LookupPlan::BabyGiant { babies } if babies.is_power_of_two() && (2..=n / 2).contains(&babies) => {
                 self.baby_giant(n, babies)
             }
-            Plan::BabyGiant { .. } => {
+            LookupPlan::BabyGiant { .. } => {
                 Err(self.refuse(format!("the number of babies must be a power of two up to {}", n / 2)))
             }
-            Plan::Cosine { babies } => {
+            LookupPlan::Cosine { babies } => {
                 let (level, blocks, output) = cosine_program::compile(self, babies)?;
-                Ok((Program::Cosine { babies, groups: self.columns() / babies, level, blocks }, output))
+                Ok((CompiledPlan::Cosine { babies, groups: self.columns() / babies, level, blocks }, output))
             }
         }
     }
@@ -82,7 +82,7 @@ impl Compiler<'_> {
         self.tables.iter().map(expand).collect()
     }
 
-    fn paper(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
+    fn paper(&self, n: usize) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let shapes = self.power_shapes(self.input, n)?;
         // Inputs: 2 Re alpha^1 .. alpha^n, then 2 Im alpha^1 .. alpha^(n-1). The constant is added separately.
         let parts: Vec<LevelScale> = shapes.iter().chain(&shapes[..n - 1]).copied().collect();
@@ -94,7 +94,7 @@ impl Compiler<'_> {
         self.real_program(&parts, entry)
     }
 
-    fn indicator(&self) -> Result<(Program, LevelScale), LookupError> {
+    fn indicator(&self) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let mut shape = self.input;
         for _ in 0..=indicator_squarings(self.columns()) {
             shape = shape.times(shape, self.parameters).ok_or_else(|| self.too_shallow())?;
@@ -103,7 +103,7 @@ impl Compiler<'_> {
     }
 
     /// The tables themselves as matrices, over one-hot coordinates of this level and scale.
-    fn one_hot(&self, shape: LevelScale) -> Result<(Program, LevelScale), LookupError> {
+    fn one_hot(&self, shape: LevelScale) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let parts = vec![shape; self.columns()];
         self.real_program(&parts, |t, r, c| self.tables[t].row(r)[c])
     }
@@ -117,7 +117,7 @@ impl Compiler<'_> {
         &self,
         parts: &[LevelScale],
         entry: impl Fn(usize, usize, usize) -> f64,
-    ) -> Result<(Program, LevelScale), LookupError> {
+    ) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let level = parts.iter().map(|s| s.level).min().unwrap_or(0);
         if level == 0 {
             return Err(self.too_shallow());
@@ -131,26 +131,26 @@ impl Compiler<'_> {
             PreparedMatrix::new(self.parameters, level, &scales, &outputs, complex)
         };
         let matrices = (0..self.tables.len()).map(prepare).collect::<Result<_, _>>()?;
-        Ok((Program::Real { matrices }, LevelScale { level: level - 1, scale }))
+        Ok((CompiledPlan::Real { matrices }, LevelScale { level: level - 1, scale }))
     }
 
-    fn complex_first(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
+    fn complex_first(&self, n: usize) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let shapes = self.power_shapes(self.input, n)?;
         let level = shapes[n - 1].level;
         let scale = self.output_scale(level)?;
         let scales: Vec<f64> = shapes.iter().map(|s| s.scale).collect();
         let matrices = self.prepare(level, &scales, |_| scale, 0..n)?;
-        Ok((Program::Complex { matrices }, LevelScale { level, scale }))
+        Ok((CompiledPlan::Complex { matrices }, LevelScale { level, scale }))
     }
 
-    fn lazy_last(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
+    fn lazy_last(&self, n: usize) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let half = n / 2;
         let shapes = self.power_shapes(self.input, half)?;
         let top = shapes[half - 1];
         let (output, before) = self.product_output(top.level)?;
         let lower: Vec<f64> = shapes.iter().map(|s| s.scale).collect();
         let upper: Vec<f64> = shapes.iter().map(|s| s.scale * top.scale).collect();
-        let program = Program::Lazy {
+        let program = CompiledPlan::Lazy {
             lower: self.prepare(top.level, &lower, |_| before, 0..half)?,
             upper: self.prepare(top.level, &upper, |_| before, half..n)?,
         };
@@ -172,7 +172,7 @@ impl Compiler<'_> {
         self.complex_rows().iter().map(prepare).collect()
     }
 
-    fn baby_giant(&self, n: usize, babies: usize) -> Result<(Program, LevelScale), LookupError> {
+    fn baby_giant(&self, n: usize, babies: usize) -> Result<(CompiledPlan, LevelScale), LookupError> {
         let count = n / babies;
         let baby_shapes = self.power_shapes(self.input, babies)?;
         let giant_shapes = self.power_shapes(baby_shapes[babies - 1], count - 1)?;
@@ -188,7 +188,7 @@ impl Compiler<'_> {
             entry: |t: usize, row: usize, group: usize, column: usize| rows[t][row][group * babies + column],
             constant: |_, _, _| 0.0,
         };
-        Ok((Program::BabyGiant { babies, groups: count, level, blocks: groups.blocks(self)? }, output))
+        Ok((CompiledPlan::BabyGiant { babies, groups: count, level, blocks: groups.blocks(self)? }, output))
     }
 }
 

@@ -5,27 +5,32 @@ mod memory;
 
 use memory::{Checks, Server, allocated, own_parameters, peak};
 use unspoken_ckks::{CkksParameters, CostModel, Encoder, Simulator};
-use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, estimate};
+use unspoken_lookup::{Lookup, LookupPlan, LookupTask, OutputForm, Table, estimate};
 
 const COMPLEX: &str = "insecure_n11_depth9_scale50";
 const REAL: &str = "insecure_n11_real_depth9_scale50";
 const DEEP: &str = "insecure_n11_depth24_scale52";
 
 /// Test cases: preset, plan, form, and the numbers of subtables, rows and columns.
-const CASES: [(&str, Plan, OutputForm, [usize; 3]); 10] = [
-    (COMPLEX, Plan::Paper, OutputForm::Rows, [2, 5, 64]),
-    (COMPLEX, Plan::ComplexFirst, OutputForm::Pairs, [3, 8, 64]),
-    (COMPLEX, Plan::ComplexFirst, OutputForm::Rows, [1, 100, 16]),
-    (COMPLEX, Plan::LazyLast, OutputForm::Pairs, [3, 20, 64]),
-    (COMPLEX, Plan::BabyGiant { babies: 8 }, OutputForm::Pairs, [4, 2, 128]),
-    (COMPLEX, Plan::BabyGiant { babies: 4 }, OutputForm::Rows, [2, 150, 32]),
-    (REAL, Plan::Cosine { babies: 8 }, OutputForm::Rows, [3, 40, 64]),
-    (REAL, Plan::Cosine { babies: 32 }, OutputForm::Rows, [2, 4, 64]),
-    (DEEP, Plan::Indicator, OutputForm::Rows, [1, 3, 32]),
-    (COMPLEX, Plan::OneHot, OutputForm::Pairs, [2, 6, 32]),
+const CASES: [(&str, LookupPlan, OutputForm, [usize; 3]); 10] = [
+    (COMPLEX, LookupPlan::Paper, OutputForm::Rows, [2, 5, 64]),
+    (COMPLEX, LookupPlan::ComplexFirst, OutputForm::Pairs, [3, 8, 64]),
+    (COMPLEX, LookupPlan::ComplexFirst, OutputForm::Rows, [1, 100, 16]),
+    (COMPLEX, LookupPlan::LazyLast, OutputForm::Pairs, [3, 20, 64]),
+    (COMPLEX, LookupPlan::BabyGiant { babies: 8 }, OutputForm::Pairs, [4, 2, 128]),
+    (COMPLEX, LookupPlan::BabyGiant { babies: 4 }, OutputForm::Rows, [2, 150, 32]),
+    (REAL, LookupPlan::Cosine { babies: 8 }, OutputForm::Rows, [3, 40, 64]),
+    (REAL, LookupPlan::Cosine { babies: 32 }, OutputForm::Rows, [2, 4, 64]),
+    (DEEP, LookupPlan::Indicator, OutputForm::Rows, [1, 3, 32]),
+    (COMPLEX, LookupPlan::OneHot, OutputForm::Pairs, [2, 6, 32]),
 ];
 
-fn lookup(parameters: &CkksParameters, plan: Plan, form: OutputForm, [subtables, rows, columns]: [usize; 3]) -> Lookup {
+fn lookup(
+    parameters: &CkksParameters,
+    plan: LookupPlan,
+    form: OutputForm,
+    [subtables, rows, columns]: [usize; 3],
+) -> Lookup {
     let entry = |i: usize| (i * 7919 % 1000) as f64 / 500.0 - 1.0;
     let table = |_| Table::new(rows, &(0..rows * columns).map(entry).collect::<Vec<_>>()).unwrap();
     let tables: Vec<Table> = (0..subtables).map(table).collect();
@@ -47,7 +52,7 @@ fn estimates_bound_what_is_allocated_and_counted() {
         let counter = Simulator::counting(&Encoder::new(&parameters));
         let inputs: Vec<_> = (0..vectors).map(|_| counter.encrypt(&[], query.0, query.1).unwrap()).collect();
         let counted = counter.working_bytes(|counter| planned.run(counter, &inputs)).unwrap();
-        let task = Task { subtables, rows, columns, form };
+        let task = LookupTask { subtables, rows, columns, form };
         let model = CostModel::nominal(&parameters);
         let estimated = estimate(&parameters, task, plan, &model).unwrap();
         assert_eq!(estimated.working_bytes, planned.working_bytes(), "{name}");

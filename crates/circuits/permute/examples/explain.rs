@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use unspoken_ckks::{CostModel, Preset};
-use unspoken_permute::{Packing, Permutation, Task, factors};
+use unspoken_permute::{Packing, Permutation, PermutationTask, factors};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         other => return Err(format!("'{other}' is neither 'random' nor 'transpose'").into()),
     };
     let packing = if known.is_empty() { Packing::Repeated } else { Packing::Blocks };
-    let task = Task { max_keys, factors: &known, ..Task::new(&permutation, packing, &parameters, 1) };
+    let task =
+        PermutationTask { max_keys, factors: &known, ..PermutationTask::new(&permutation, packing, &parameters, 1) };
     let model = CostModel::nominal(&parameters);
     let start = Instant::now();
     let explanation = task.explain(&parameters, &model)?;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use unspoken_ckks::{Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset};
-use unspoken_permute::{Packing, Permutation, PreparedPermutation, Strategy, Task};
+use unspoken_permute::{Packing, Permutation, PermutationTask, PreparedPermutation, Strategy};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
@@ -23,7 +23,10 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let values: Vec<Complex64> = (0..1 << log2).map(|i| f64::from(i % 251).into()).collect();
     let expected = permutation.apply(&values)?;
     let pool = rayon_pool(threads)?;
-    let task = Task { max_keys, ..Task::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL) };
+    let task = PermutationTask {
+        max_keys,
+        ..PermutationTask::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL)
+    };
     pool.install(|| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let model = CostModel::measure(&parameters)?;
         println!("{model:?}");

@@ -14,9 +14,9 @@ use crate::cache::PlanCache;
 use crate::diagonals::Packing;
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
-use crate::plan::Plan;
+use crate::plan::PermutationPlan;
 use crate::prepared::PreparedPermutation;
-use crate::task::Task;
+use crate::task::PermutationTask;
 
 const OPERATION: &str = "permute blocks";
 
@@ -80,8 +80,8 @@ impl BlockedRoute {
 #[derive(Clone, Debug)]
 pub struct BlockedPlan {
     route: BlockedRoute,
-    first: Vec<Plan>,
-    last: Vec<Plan>,
+    first: Vec<PermutationPlan>,
+    last: Vec<PermutationPlan>,
 }
 
 impl BlockedPlan {
@@ -102,8 +102,10 @@ impl BlockedPlan {
         let middle = usize::from(route.moved_blocks().is_none());
         let plans = |stage: &[Permutation], input_level: usize, output_level: usize| {
             let plan = |permutation: &Permutation| {
-                let free = Task::new(permutation, Packing::Repeated, parameters, output_level);
-                Task { input_level, max_keys, cache, ..free }.plan(parameters, model).map(|candidate| candidate.plan)
+                let free = PermutationTask::new(permutation, Packing::Repeated, parameters, output_level);
+                PermutationTask { input_level, max_keys, cache, ..free }
+                    .plan(parameters, model)
+                    .map(|candidate| candidate.plan)
             };
             stage.par_iter().map(plan).collect::<Result<Vec<_>, _>>()
         };
@@ -132,8 +134,8 @@ impl BlockedPlan {
 }
 
 /// Number of levels of a stage: the depth of its deepest plan.
-fn depth(stage: &[Plan]) -> usize {
-    stage.iter().map(Plan::depth).max().unwrap_or(0)
+fn depth(stage: &[PermutationPlan]) -> usize {
+    stage.iter().map(PermutationPlan::depth).max().unwrap_or(0)
 }
 
 /// For each position of the result, the slot its entry passes through. Two entries from the same block, or two entries
@@ -260,7 +262,7 @@ impl PreparedBlocks {
     ) -> Result<Self, PermuteError> {
         let input_level = output_level + plan.depth();
         let before = input_level - depth(&plan.first);
-        let prepare = |stage: &[Plan], level: usize| -> Result<Vec<PreparedPermutation>, PermuteError> {
+        let prepare = |stage: &[PermutationPlan], level: usize| -> Result<Vec<PreparedPermutation>, PermuteError> {
             stage.iter().map(|plan| PreparedPermutation::new(parameters, plan, level, scale)).collect()
         };
         let (first, last) = (prepare(&plan.first, before)?, prepare(&plan.last, output_level)?);

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use unspoken_files::{Access, create_private_directory, is_temporary_of, replace_file};
 
-use crate::plan::Plan;
+use crate::plan::PermutationPlan;
 use crate::plan_file::{PlanKey, decode, encode};
 
 /// Suffix of the names of files, after the key.
@@ -46,13 +46,13 @@ impl PlanCache {
     }
 
     /// The plan with this key for vectors of `length`, if there is one. It may be of another permutation.
-    pub(crate) fn find(&self, key: &PlanKey, length: usize) -> Option<Plan> {
+    pub(crate) fn find(&self, key: &PlanKey, length: usize) -> Option<PermutationPlan> {
         let bytes = read(&self.path(key)).ok().flatten()?;
         decode(key, length, &bytes).ok()
     }
 
     /// Keeps a plan, if it can.
-    pub(crate) fn keep(&self, key: &PlanKey, plan: &Plan) {
+    pub(crate) fn keep(&self, key: &PlanKey, plan: &PermutationPlan) {
         let bytes = encode(key, plan);
         if bytes.len() as u64 <= MAX_FILE_BYTES {
             // A plan that is not kept is searched again.
@@ -118,8 +118,8 @@ mod tests {
     use crate::diagonals::Packing;
     use crate::plan::Strategy;
 
-    fn plan() -> Plan {
-        Plan::stages(Strategy::Identity, Packing::Blocks, 4, vec![]).unwrap()
+    fn plan() -> PermutationPlan {
+        PermutationPlan::stages(Strategy::Identity, Packing::Blocks, 4, vec![]).unwrap()
     }
 
     #[test]

@@ -16,18 +16,18 @@ use crate::factors::to_depth;
 use crate::groups::{GiantKeys, Groups, shifted};
 use crate::network::Network;
 use crate::permutation::Permutation;
-use crate::plan::{Plan, Strategy};
+use crate::plan::{PermutationPlan, Strategy};
 use crate::prices::Prices;
 use crate::search::{Halving, ideal_factors};
 use crate::stage_options::{BABIES, MAX_BABIES, StageOption, StageOptions};
-use crate::task::Task;
+use crate::task::PermutationTask;
 use crate::windows::Windows;
 
 /// A plan with its cost.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The plan.
-    pub plan: Plan,
+    pub plan: PermutationPlan,
     /// Its cost.
     pub estimate: Estimate,
     /// Predicted seconds.
@@ -69,7 +69,7 @@ pub(crate) enum Scope {
 /// # Errors
 /// If the construction of a candidate fails, which a valid permutation rules out.
 pub(crate) fn candidates(
-    task: &Task<'_>,
+    task: &PermutationTask<'_>,
     scope: Scope,
     parameters: &CkksParameters,
     model: &CostModel,
@@ -90,7 +90,7 @@ pub(crate) fn candidates(
 
 /// Collects the plans of a task with their costs.
 struct CandidateBuilder<'a> {
-    task: &'a Task<'a>,
+    task: &'a PermutationTask<'a>,
     parameters: &'a CkksParameters,
     prices: Rc<Prices<'a>>,
     /// The encoder of the simulators that count operations.
@@ -104,7 +104,7 @@ struct CandidateBuilder<'a> {
 impl<'a> CandidateBuilder<'a> {
     /// `permutation` is the task's permutation, padded to a power of two.
     fn new(
-        task: &'a Task<'a>,
+        task: &'a PermutationTask<'a>,
         parameters: &'a CkksParameters,
         model: &'a CostModel,
         permutation: &'a Permutation,
@@ -124,7 +124,7 @@ impl<'a> CandidateBuilder<'a> {
     /// Adds the plan of the identity, or the plans of diagonals and of ideal factors.
     fn structured(&mut self) -> Result<(), PermuteError> {
         if self.permutation.is_identity() {
-            return self.add(Plan::stages(Strategy::Identity, self.task.packing, self.length, vec![])?);
+            return self.add(PermutationPlan::stages(Strategy::Identity, self.task.packing, self.length, vec![])?);
         }
         self.stages(Strategy::Diagonals, std::slice::from_ref(self.permutation))?;
         self.factors()
@@ -142,7 +142,7 @@ impl<'a> CandidateBuilder<'a> {
     }
 
     /// Adds a plan if the parameters have enough levels for it.
-    fn add(&mut self, plan: Plan) -> Result<(), PermuteError> {
+    fn add(&mut self, plan: PermutationPlan) -> Result<(), PermuteError> {
         if plan.depth() <= self.levels() {
             let estimate = estimate_with(&self.encoder, &plan, self.task.output_level)?;
             let seconds = estimate.seconds(self.model);
@@ -168,7 +168,7 @@ impl<'a> CandidateBuilder<'a> {
             let babies = chosen.iter().map(|option| option.babies).collect();
             if last.as_ref() != Some(&babies) {
                 let stages = factors.iter().zip(&chosen).map(|(factor, option)| option.stage(factor)).collect();
-                self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)?;
+                self.add(PermutationPlan::stages(strategy, self.task.packing, self.length, stages)?)?;
             }
             last = Some(babies);
         }
@@ -266,7 +266,7 @@ impl<'a> CandidateBuilder<'a> {
             }
             level = level.saturating_sub(1).max(self.task.output_level);
         }
-        self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)
+        self.add(PermutationPlan::stages(strategy, self.task.packing, self.length, stages)?)
     }
 
     /// Adds networks over several copies, of every depth, for each key budget.
@@ -307,7 +307,7 @@ impl<'a> CandidateBuilder<'a> {
                 }
                 let network = routed(&mut search, self.permutation, &choice, budget)?;
                 if let Some(network) = network {
-                    self.add(Plan::of_copies(length, network))?;
+                    self.add(PermutationPlan::of_copies(length, network))?;
                 }
                 tried.push(choice);
             }
@@ -326,7 +326,7 @@ impl<'a> CandidateBuilder<'a> {
                 }
                 for together in BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
                     network.together = together;
-                    self.add(Plan::of_network(self.task.packing, self.length, network.clone()))?;
+                    self.add(PermutationPlan::of_network(self.task.packing, self.length, network.clone()))?;
                 }
             }
         }

@@ -74,7 +74,11 @@ fn rotated(cells: &[Cell], steps: i64) -> Vec<Cell> {
 }
 
 fn wrong(found: &str) -> PermuteError {
-    PermuteError::Plan { what: "a slot of the network", found: found.into(), needed: "exactly one entry".into() }
+    PermuteError::PermutationPlan {
+        what: "a slot of the network",
+        found: found.into(),
+        needed: "exactly one entry".into(),
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub enum PermuteError {
     },
     /// A stored plan is inconsistent, or has an unsupported version.
     #[error("plan: {what} is {found}; needed {needed}; make the plan again")]
-    Plan {
+    PermutationPlan {
         /// The part of the plan.
         what: &'static str,
         /// What was found.
@@ -62,7 +62,7 @@ pub(crate) fn shape(operation: &'static str, found: impl ToString, needed: impl 
     PermuteError::Shape { operation, found: found.to_string(), needed: needed.to_string() }
 }
 
-/// Makes a [`PermuteError::Plan`].
+/// Makes a [`PermuteError::PermutationPlan`].
 pub(crate) fn wrong(what: &'static str, found: impl ToString, needed: impl ToString) -> PermuteError {
-    PermuteError::Plan { what, found: found.to_string(), needed: needed.to_string() }
+    PermuteError::PermutationPlan { what, found: found.to_string(), needed: needed.to_string() }
 }

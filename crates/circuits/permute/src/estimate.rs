@@ -7,7 +7,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::diagonals::ShiftSet;
 use crate::error::PermuteError;
-use crate::plan::{Plan, Program};
+use crate::plan::{Operations, PermutationPlan};
 use crate::steps::{Masks, Steps};
 
 /// The cost of a plan for one parameter set and one level of the result.
@@ -50,12 +50,12 @@ impl Estimate {
 ///
 /// # Errors
 /// If the parameters have too few levels.
-pub fn estimate(plan: &Plan, parameters: &CkksParameters, level: usize) -> Result<Estimate, PermuteError> {
+pub fn estimate(plan: &PermutationPlan, parameters: &CkksParameters, level: usize) -> Result<Estimate, PermuteError> {
     estimate_with(&Encoder::new(parameters), plan, level)
 }
 
 /// Same as [`estimate`], with an existing encoder.
-pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Result<Estimate, PermuteError> {
+pub(crate) fn estimate_with(encoder: &Encoder, plan: &PermutationPlan, level: usize) -> Result<Estimate, PermuteError> {
     let parameters = encoder.parameters();
     let depth = plan.depth();
     let steps = Steps::new(parameters, plan, level, parameters.scale(), Masks::Counted)?;
@@ -69,7 +69,7 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
     let mut separate = BTreeSet::new();
     let slots = parameters.slots();
     match plan.program() {
-        Program::Stages(stages) => {
+        Operations::Stages(stages) => {
             for stage in stages {
                 let shifts = stage.shift_set();
                 match shifts.single() {
@@ -79,13 +79,13 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
                 }
             }
         }
-        Program::Copies(copies) => {
+        Operations::Copies(copies) => {
             separate.extend(copies.doublings(plan.length()));
             for layer in &copies.layers {
                 separate.extend(separate_rotations(&ShiftSet::of_layer(&layer.shifts), layer.babies, slots));
             }
         }
-        Program::Network(_) => {}
+        Operations::Network(_) => {}
     }
     let separate_keys = if separate.is_empty() { keys.len() } else { separate.len() };
     let rotations = rotations(parameters, &cost);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::candidates::Candidate;
 use crate::error::PermuteError;
-use crate::plan::{Program, Strategy};
+use crate::plan::{Operations, Strategy};
 use crate::task::Verdict;
 
 /// A row of the table: a plan and its verdict.
@@ -121,18 +121,18 @@ impl fmt::Display for Explanation {
 }
 
 /// Name of a plan: the strategy, and the baby steps of the stages or the numbers of collapsed steps of the network.
-fn name(strategy: Strategy, program: &Program) -> String {
+fn name(strategy: Strategy, program: &Operations) -> String {
     match program {
-        Program::Stages(stages) if strategy != Strategy::Identity => {
+        Operations::Stages(stages) if strategy != Strategy::Identity => {
             let babies: Vec<String> = stages.iter().map(|stage| stage.babies.to_string()).collect();
             format!("{strategy} {}", babies.join(","))
         }
-        Program::Stages(_) => strategy.to_string(),
-        Program::Copies(copies) => {
+        Operations::Stages(_) => strategy.to_string(),
+        Operations::Copies(copies) => {
             let babies: Vec<String> = copies.layers.iter().map(|layer| layer.babies.to_string()).collect();
             format!("{strategy} {}x{}", copies.count, babies.join(","))
         }
-        Program::Network(network) => {
+        Operations::Network(network) => {
             let last = network.leaves.keys().next_back().map_or(0, |last| u32::BITS - last.leading_zeros());
             format!("{strategy} {}/{last}", network.top.len())
         }

@@ -94,7 +94,7 @@ impl Stage {
 /// The operations of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Program {
+pub enum Operations {
     /// Factors, one after the other.
     Stages(Vec<Stage>),
     /// A network of rotation nodes.
@@ -107,11 +107,11 @@ pub enum Program {
 /// read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Data", into = "Data")]
-pub struct Plan {
+pub struct PermutationPlan {
     strategy: Strategy,
     packing: Packing,
     length: usize,
-    program: Program,
+    program: Operations,
 }
 
 /// The serialised form of a plan.
@@ -121,16 +121,16 @@ struct Data {
     strategy: Strategy,
     packing: Packing,
     length: usize,
-    program: Program,
+    program: Operations,
 }
 
-impl From<Plan> for Data {
-    fn from(Plan { strategy, packing, length, program }: Plan) -> Self {
+impl From<PermutationPlan> for Data {
+    fn from(PermutationPlan { strategy, packing, length, program }: PermutationPlan) -> Self {
         Data { version: VERSION, strategy, packing, length, program }
     }
 }
 
-impl TryFrom<Data> for Plan {
+impl TryFrom<Data> for PermutationPlan {
     type Error = PermuteError;
 
     fn try_from(data: Data) -> Result<Self, PermuteError> {
@@ -138,13 +138,13 @@ impl TryFrom<Data> for Plan {
         if version != VERSION {
             return Err(wrong("version", version, VERSION));
         }
-        let plan = Plan { strategy, packing, length, program };
+        let plan = PermutationPlan { strategy, packing, length, program };
         plan.check()?;
         Ok(plan)
     }
 }
 
-impl Plan {
+impl PermutationPlan {
     /// The plan that applies factors one after the other, each with its representation of shifts and its baby steps.
     /// Without factors it is the identity.
     ///
@@ -157,7 +157,7 @@ impl Plan {
         length: usize,
         stages: Vec<Stage>,
     ) -> Result<Self, PermuteError> {
-        let plan = Plan { strategy, packing, length, program: Program::Stages(stages) };
+        let plan = PermutationPlan { strategy, packing, length, program: Operations::Stages(stages) };
         plan.check()?;
         Ok(plan)
     }
@@ -167,7 +167,8 @@ impl Plan {
     /// # Errors
     /// If the network does not compute a permutation of `length` entries.
     pub fn network(packing: Packing, length: usize, network: Network) -> Result<Self, PermuteError> {
-        let plan = Plan { strategy: Strategy::Network, packing, length, program: Program::Network(network) };
+        let plan =
+            PermutationPlan { strategy: Strategy::Network, packing, length, program: Operations::Network(network) };
         plan.check()?;
         Ok(plan)
     }
@@ -178,7 +179,7 @@ impl Plan {
     /// If the network does not compute a permutation of `length` entries.
     pub(crate) fn copies(length: usize, copies: Copies) -> Result<Self, PermuteError> {
         let (strategy, packing) = (Strategy::Copies, Packing::Repeated);
-        let plan = Plan { strategy, packing, length, program: Program::Copies(copies) };
+        let plan = PermutationPlan { strategy, packing, length, program: Operations::Copies(copies) };
         plan.check()?;
         Ok(plan)
     }
@@ -186,15 +187,16 @@ impl Plan {
     /// The plan that runs a network of the planner, which computes the permutation by construction. Running it in the
     /// clear would take longer than making it.
     pub(crate) fn of_network(packing: Packing, length: usize, network: Network) -> Self {
-        let plan = Plan { strategy: Strategy::Network, packing, length, program: Program::Network(network) };
+        let plan =
+            PermutationPlan { strategy: Strategy::Network, packing, length, program: Operations::Network(network) };
         debug_assert!(plan.check().is_ok());
         plan
     }
 
-    /// As [`Plan::of_network`], for a network over several copies.
+    /// As [`PermutationPlan::of_network`], for a network over several copies.
     pub(crate) fn of_copies(length: usize, copies: Copies) -> Self {
-        let program = Program::Copies(copies);
-        let plan = Plan { strategy: Strategy::Copies, packing: Packing::Repeated, length, program };
+        let program = Operations::Copies(copies);
+        let plan = PermutationPlan { strategy: Strategy::Copies, packing: Packing::Repeated, length, program };
         debug_assert!(plan.check().is_ok());
         plan
     }
@@ -215,33 +217,33 @@ impl Plan {
     }
 
     /// Its operations.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &Operations {
         &self.program
     }
 
     /// Number of levels it uses. A stage that is a rotation uses none.
     pub fn depth(&self) -> usize {
         match &self.program {
-            Program::Stages(stages) => stages.iter().filter(|stage| !stage.rotates()).count(),
-            Program::Network(network) => network.depth(),
-            Program::Copies(copies) => copies.layers.len(),
+            Operations::Stages(stages) => stages.iter().filter(|stage| !stage.rotates()).count(),
+            Operations::Network(network) => network.depth(),
+            Operations::Copies(copies) => copies.layers.len(),
         }
     }
 
     /// Number of masks it multiplies by.
     pub fn masks(&self) -> usize {
         match &self.program {
-            Program::Stages(stages) => stages.iter().map(|stage| stage.shift_set().len()).sum(),
-            Program::Network(network) => network.masks(),
-            Program::Copies(copies) => copies.masks(),
+            Operations::Stages(stages) => stages.iter().map(|stage| stage.shift_set().len()).sum(),
+            Operations::Network(network) => network.masks(),
+            Operations::Copies(copies) => copies.masks(),
         }
     }
 
     /// Number of slots after which its masks repeat.
     pub(crate) fn period(&self) -> usize {
         match &self.program {
-            Program::Stages(_) | Program::Network(_) => self.length,
-            Program::Copies(copies) => self.length * copies.count,
+            Operations::Stages(_) | Operations::Network(_) => self.length,
+            Operations::Copies(copies) => self.length * copies.count,
         }
     }
 
@@ -251,12 +253,12 @@ impl Plan {
     /// If it does not compute a permutation, which the constructors rule out.
     pub fn permutation(&self) -> Result<Permutation, PermuteError> {
         match &self.program {
-            Program::Stages(stages) => {
+            Operations::Stages(stages) => {
                 let identity = Permutation::identity(self.length)?;
                 stages.iter().try_fold(identity, |product, stage| product.then(&stage.factor))
             }
-            Program::Network(network) => clear::run(network, self.packing, self.length),
-            Program::Copies(copies) => copies.permutation(self.length),
+            Operations::Network(network) => clear::run(network, self.packing, self.length),
+            Operations::Copies(copies) => copies.permutation(self.length),
         }
     }
 
@@ -267,7 +269,7 @@ impl Plan {
             return Err(shape("plan a permutation", format!("length {n}"), needed));
         }
         match &self.program {
-            Program::Stages(stages) => {
+            Operations::Stages(stages) => {
                 if stages.len() > MAX_PARTS {
                     return Err(wrong("the number of stages", stages.len(), format!("at most {MAX_PARTS}")));
                 }
@@ -284,11 +286,11 @@ impl Plan {
                     }
                 }
             }
-            Program::Network(network) => {
+            Operations::Network(network) => {
                 check_network(network, n)?;
                 clear::run(network, self.packing, n)?;
             }
-            Program::Copies(copies) => {
+            Operations::Copies(copies) => {
                 if self.packing != Packing::Repeated {
                     return Err(wrong("the packing", "vectors side by side", "repeated vectors for copies"));
                 }
@@ -345,10 +347,10 @@ mod tests {
 
     #[test]
     fn plans_with_the_earlier_name_of_a_strategy_are_read() {
-        let plan = Plan::stages(Strategy::Windowed, Packing::Repeated, 4, vec![]).unwrap();
+        let plan = PermutationPlan::stages(Strategy::Windowed, Packing::Repeated, 4, vec![]).unwrap();
         let text = serde_json::to_string(&plan).unwrap();
         assert!(text.contains(r#""strategy":"windowed""#), "{text}");
-        assert_eq!(serde_json::from_str::<Plan>(&text.replace("windowed", "grid")).unwrap(), plan);
+        assert_eq!(serde_json::from_str::<PermutationPlan>(&text.replace("windowed", "grid")).unwrap(), plan);
     }
 
     #[test]
@@ -373,7 +375,7 @@ mod tests {
             let head = r#""version":1,"strategy":"network","packing":"Repeated""#;
             format!(r#"{{{head},"length":{length},"program":{program}}}"#)
         };
-        let refused = |text: &str| serde_json::from_str::<Plan>(text).unwrap_err().to_string();
+        let refused = |text: &str| serde_json::from_str::<PermutationPlan>(text).unwrap_err().to_string();
         for length in [1 << 40, 1 << 63] {
             assert!(refused(&network(length, 1)).contains("a power of two up to"), "{}", refused(&network(length, 1)));
         }

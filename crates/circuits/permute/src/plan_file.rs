@@ -10,7 +10,7 @@ use crate::diagonals::{Packing, Shifts};
 use crate::error::{PermuteError, wrong};
 use crate::network::{Edge, Network, Node, Source};
 use crate::permutation::Permutation;
-use crate::plan::{Plan, Program, Stage, Strategy};
+use crate::plan::{Operations, PermutationPlan, Stage, Strategy};
 
 /// Identifies a task.
 pub(crate) type PlanKey = [u8; 32];
@@ -37,14 +37,14 @@ const UNMASKED: u8 = 0;
 const MASKED: u8 = 1;
 
 /// The file of a plan.
-pub(crate) fn encode(key: &PlanKey, plan: &Plan) -> Vec<u8> {
+pub(crate) fn encode(key: &PlanKey, plan: &PermutationPlan) -> Vec<u8> {
     let mut out = Writer(MAGIC.to_vec());
     out.u32(VERSION);
     out.0.extend(key);
     out.u8(index(&PACKINGS, plan.packing()));
     out.count(plan.length());
     match plan.program() {
-        Program::Stages(stages) => {
+        Operations::Stages(stages) => {
             out.u8(STAGES);
             out.u8(index(&STRATEGIES, plan.strategy()));
             out.all(stages, |out, stage| {
@@ -53,11 +53,11 @@ pub(crate) fn encode(key: &PlanKey, plan: &Plan) -> Vec<u8> {
                 stage.factor.source().iter().for_each(|&from| out.u32(from));
             });
         }
-        Program::Network(network) => {
+        Operations::Network(network) => {
             out.u8(NETWORK);
             out.network(network);
         }
-        Program::Copies(copies) => {
+        Operations::Copies(copies) => {
             out.u8(COPIES);
             out.count(copies.count);
             out.all(&copies.layers, |out, layer| {
@@ -78,7 +78,7 @@ pub(crate) fn encode(key: &PlanKey, plan: &Plan) -> Vec<u8> {
 ///
 /// # Errors
 /// If these are not the bytes of a plan with this key for vectors of `length`.
-pub(crate) fn decode(key: &PlanKey, length: usize, bytes: &[u8]) -> Result<Plan, PermuteError> {
+pub(crate) fn decode(key: &PlanKey, length: usize, bytes: &[u8]) -> Result<PermutationPlan, PermuteError> {
     let (content, checksum) = bytes.split_at_checked(bytes.len().saturating_sub(CHECKSUM_BYTES)).ok_or_else(cut)?;
     if Sha256::digest(content)[..] != *checksum {
         return Err(wrong("the checksum", "another", "that of the file"));
@@ -100,9 +100,9 @@ pub(crate) fn decode(key: &PlanKey, length: usize, bytes: &[u8]) -> Result<Plan,
                 let factor = Permutation::new(input.numbers(length)?)?;
                 Ok(Stage { factor, shifts, babies })
             })?;
-            Plan::stages(strategy, packing, length, stages)?
+            PermutationPlan::stages(strategy, packing, length, stages)?
         }
-        NETWORK => Plan::network(packing, length, input.network()?)?,
+        NETWORK => PermutationPlan::network(packing, length, input.network()?)?,
         COPIES => {
             let count = input.count()?;
             let layers = input.all(|input| {
@@ -110,7 +110,7 @@ pub(crate) fn decode(key: &PlanKey, length: usize, bytes: &[u8]) -> Result<Plan,
                 let shifts = input.map(|input| Ok((input.i64()?, input.positions()?)))?;
                 Ok(Layer { shifts, babies })
             })?;
-            let plan = Plan::copies(length, Copies { count, layers })?;
+            let plan = PermutationPlan::copies(length, Copies { count, layers })?;
             if packing != plan.packing() {
                 return Err(wrong("the packing", "another", "that of copies"));
             }
@@ -299,18 +299,18 @@ mod tests {
 
     const KEY: PlanKey = [7; 32];
 
-    fn plans(permutation: &Permutation) -> Vec<Plan> {
+    fn plans(permutation: &Permutation) -> Vec<PermutationPlan> {
         let stage = |shifts| Stage { factor: permutation.clone(), shifts, babies: 3 };
         let n = permutation.len();
         let network = |top, bottom| Network::new(permutation, Packing::Repeated, top, bottom).unwrap();
         let shapes = [(8, 8), (1, 8)].map(|(unit, count)| crate::copies_route::LayerShape { unit, count, babies: 2 });
         let copies = crate::copies_route::route(permutation, 8, &shapes).unwrap();
         vec![
-            Plan::stages(Strategy::Identity, Packing::Blocks, n, vec![]).unwrap(),
-            Plan::stages(Strategy::Diagonals, Packing::Repeated, n, vec![stage(Shifts::Forward)]).unwrap(),
-            Plan::network(Packing::Repeated, n, network(0, 0)).unwrap(),
-            Plan::network(Packing::Repeated, n, network(2, 2)).unwrap(),
-            Plan::copies(n, copies).unwrap(),
+            PermutationPlan::stages(Strategy::Identity, Packing::Blocks, n, vec![]).unwrap(),
+            PermutationPlan::stages(Strategy::Diagonals, Packing::Repeated, n, vec![stage(Shifts::Forward)]).unwrap(),
+            PermutationPlan::network(Packing::Repeated, n, network(0, 0)).unwrap(),
+            PermutationPlan::network(Packing::Repeated, n, network(2, 2)).unwrap(),
+            PermutationPlan::copies(n, copies).unwrap(),
         ]
     }
 

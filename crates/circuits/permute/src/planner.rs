@@ -12,11 +12,11 @@ use crate::candidates::{Candidate, Scope, candidates};
 use crate::error::{PermuteError, wrong};
 use crate::estimate::estimate;
 use crate::explain::{Explanation, Row};
-use crate::plan::{Plan, Program};
-use crate::task::{Task, Verdict};
+use crate::plan::{Operations, PermutationPlan};
+use crate::task::{PermutationTask, Verdict};
 use crate::task_key::task_key;
 
-impl Task<'_> {
+impl PermutationTask<'_> {
     /// All plans with their costs and verdicts, including the cheapest allowed plan.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Task<'_> {
 
     /// The cheapest allowed plan of diagonals or ideal factors, if it has at most `2 log2` of the length rotations. A
     /// network for any permutation has more, so there is no need to search for one, which takes most of the time of
-    /// [`Task::explain`].
+    /// [`PermutationTask::explain`].
     ///
     /// # Errors
     /// If the construction of a candidate fails, which a valid permutation rules out.
@@ -51,8 +51,8 @@ impl Task<'_> {
         Ok(allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).filter(few))
     }
 
-    /// The cheapest allowed plan, or the plan of an earlier search in the cache. A plan of [`Task::structured`] is
-    /// taken without a search for networks.
+    /// The cheapest allowed plan, or the plan of an earlier search in the cache. A plan of
+    /// [`PermutationTask::structured`] is taken without a search for networks.
     ///
     /// # Errors
     /// If no plan is allowed: the error says what is missing.
@@ -60,10 +60,10 @@ impl Task<'_> {
         self.chosen(Scope::All, parameters, model)
     }
 
-    /// As [`Task::plan`], of the plans of stages alone ([`Program::Stages`](crate::Program::Stages)).
+    /// As [`PermutationTask::plan`], of the plans of stages alone ([`Operations::Stages`](crate::Program::Stages)).
     ///
     /// # Errors
-    /// Same as [`Task::plan`].
+    /// Same as [`PermutationTask::plan`].
     pub fn plan_stages(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
         self.chosen(Scope::Stages, parameters, model)
     }
@@ -89,13 +89,13 @@ impl Task<'_> {
     /// A plan that was read, with its cost, if a search could have found it.
     fn allowed(
         &self,
-        plan: Plan,
+        plan: PermutationPlan,
         scope: Scope,
         parameters: &CkksParameters,
         model: &CostModel,
     ) -> Result<Candidate, PermuteError> {
         const NEEDED: &str = "one that the task allows";
-        let in_scope = scope == Scope::All || matches!(plan.program(), Program::Stages(_));
+        let in_scope = scope == Scope::All || matches!(plan.program(), Operations::Stages(_));
         let deep = self.output_level + plan.depth() > parameters.max_level();
         if plan.packing() != self.packing || !in_scope || deep {
             return Err(wrong("the plan", "of another kind", NEEDED));
@@ -119,7 +119,7 @@ impl Task<'_> {
     /// The plans of all strategies, with their costs.
     ///
     /// # Errors
-    /// Same as [`Task::explain`].
+    /// Same as [`PermutationTask::explain`].
     pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
         candidates(self, Scope::All, parameters, model)
     }
@@ -157,16 +157,16 @@ mod tests {
             Fixture { parameters, model, permutation: Permutation::random(LENGTH - 3, 1).unwrap(), directory, cache }
         }
 
-        fn task(&self) -> Task<'_> {
-            let task = Task::new(&self.permutation, Packing::Repeated, &self.parameters, 1);
-            Task { cache: Some(&self.cache), ..task }
+        fn task(&self) -> PermutationTask<'_> {
+            let task = PermutationTask::new(&self.permutation, Packing::Repeated, &self.parameters, 1);
+            PermutationTask { cache: Some(&self.cache), ..task }
         }
 
-        fn key(&self, task: &Task<'_>, scope: Scope) -> PlanKey {
+        fn key(&self, task: &PermutationTask<'_>, scope: Scope) -> PlanKey {
             task_key(task, scope, &self.parameters, &self.model)
         }
 
-        fn plan(&self, task: &Task<'_>) -> Plan {
+        fn plan(&self, task: &PermutationTask<'_>) -> PermutationPlan {
             task.plan(&self.parameters, &self.model).unwrap().plan
         }
 
@@ -180,7 +180,8 @@ mod tests {
     fn a_plan_that_was_kept_is_not_searched_again() {
         let fixture = Fixture::new();
         let task = fixture.task();
-        let searched = Task { cache: None, ..task.clone() }.plan(&fixture.parameters, &fixture.model).unwrap();
+        let searched =
+            PermutationTask { cache: None, ..task.clone() }.plan(&fixture.parameters, &fixture.model).unwrap();
         assert_eq!(fixture.files().len(), 0);
         assert_eq!(fixture.plan(&task), searched.plan);
         assert_eq!(fixture.files().len(), 1);
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(fixture.plan(&task), slower.candidate.plan);
         // Stages alone have another file.
         let stages = task.plan_stages(&fixture.parameters, &fixture.model).unwrap();
-        assert!(matches!(stages.plan.program(), Program::Stages(_)));
+        assert!(matches!(stages.plan.program(), Operations::Stages(_)));
         assert_eq!(fixture.files().len(), 2);
     }
 
@@ -206,15 +207,15 @@ mod tests {
         let Fixture { parameters, model, .. } = Fixture::new();
         let permutation = Permutation::random(300, 5).unwrap();
         for packing in [Packing::Repeated, Packing::Blocks] {
-            let task = Task::new(&permutation, packing, &parameters, 1);
+            let task = PermutationTask::new(&permutation, packing, &parameters, 1);
             let plans = |scope| {
                 let found = candidates(&task, scope, &parameters, &model).unwrap();
-                found.into_iter().map(|candidate| candidate.plan).collect::<Vec<Plan>>()
+                found.into_iter().map(|candidate| candidate.plan).collect::<Vec<PermutationPlan>>()
             };
             let (all, stages) = (plans(Scope::All), plans(Scope::Stages));
             assert!(all.len() > stages.len() && !stages.is_empty());
-            let of_stages = |plan: &Plan| matches!(plan.program(), Program::Stages(_));
-            assert_eq!(stages, all.into_iter().filter(of_stages).collect::<Vec<Plan>>());
+            let of_stages = |plan: &PermutationPlan| matches!(plan.program(), Operations::Stages(_));
+            assert_eq!(stages, all.into_iter().filter(of_stages).collect::<Vec<PermutationPlan>>());
         }
     }
 
@@ -229,7 +230,8 @@ mod tests {
         assert_eq!(good, encode(&key, &plan));
         let explanation = task.explain(&fixture.parameters, &fixture.model).unwrap();
         let most = explanation.rows().iter().max_by_key(|row| row.candidate.estimate.keys.len()).unwrap();
-        let other = Task { permutation: &Permutation::random(LENGTH, 2).unwrap(), cache: None, ..task.clone() };
+        let other =
+            PermutationTask { permutation: &Permutation::random(LENGTH, 2).unwrap(), cache: None, ..task.clone() };
         let mut damaged = good.clone();
         damaged[LENGTH] ^= 1;
         for bytes in [
@@ -245,7 +247,7 @@ mod tests {
             assert!(std::fs::read(file).unwrap() == good);
         }
         // A plan beyond the limits of the task.
-        let limited = Task { max_keys: Some(most.candidate.estimate.keys.len() - 1), ..task.clone() };
+        let limited = PermutationTask { max_keys: Some(most.candidate.estimate.keys.len() - 1), ..task.clone() };
         fixture.cache.keep(&fixture.key(&limited, Scope::All), &most.candidate.plan);
         assert_ne!(fixture.plan(&limited), most.candidate.plan);
         // A plan of another kind.
@@ -263,15 +265,15 @@ mod tests {
         let factors = [other.clone()];
         let mut keys = vec![fixture.key(&task, Scope::All), fixture.key(&task, Scope::Stages)];
         for other in [
-            Task { permutation: &other, ..task.clone() },
-            Task { permutation: &longer, ..task.clone() },
-            Task { factors: &factors, ..task.clone() },
-            Task { packing: Packing::Blocks, ..task.clone() },
-            Task { output_level: 2, ..task.clone() },
-            Task { input_level: 9, ..task.clone() },
-            Task { max_keys: Some(0), ..task.clone() },
-            Task { max_keys: Some(9), ..task.clone() },
-            Task { max_prepared_bytes: 9, ..task.clone() },
+            PermutationTask { permutation: &other, ..task.clone() },
+            PermutationTask { permutation: &longer, ..task.clone() },
+            PermutationTask { factors: &factors, ..task.clone() },
+            PermutationTask { packing: Packing::Blocks, ..task.clone() },
+            PermutationTask { output_level: 2, ..task.clone() },
+            PermutationTask { input_level: 9, ..task.clone() },
+            PermutationTask { max_keys: Some(0), ..task.clone() },
+            PermutationTask { max_keys: Some(9), ..task.clone() },
+            PermutationTask { max_prepared_bytes: 9, ..task.clone() },
         ] {
             keys.push(fixture.key(&other, Scope::All));
         }
@@ -283,7 +285,10 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), count);
-        assert_eq!(fixture.key(&Task { cache: None, ..task.clone() }, Scope::All), fixture.key(&task, Scope::All));
+        assert_eq!(
+            fixture.key(&PermutationTask { cache: None, ..task.clone() }, Scope::All),
+            fixture.key(&task, Scope::All)
+        );
     }
 
     /// If this fails, the search finds other plans than before: raise the version, and put the new hash here.
@@ -294,8 +299,8 @@ mod tests {
         for permutation in [Permutation::random(1000, 1).unwrap(), Permutation::random(64, 2).unwrap()] {
             for packing in [Packing::Repeated, Packing::Blocks] {
                 for (output_level, max_keys) in [(1, None), (9, Some(14))] {
-                    let task = Task::new(&permutation, packing, &fixture.parameters, output_level);
-                    let task = Task { max_keys, ..task };
+                    let task = PermutationTask::new(&permutation, packing, &fixture.parameters, output_level);
+                    let task = PermutationTask { max_keys, ..task };
                     hash.update(encode(&[0; 32], &fixture.plan(&task)));
                     let stages = task.plan_stages(&fixture.parameters, &fixture.model).unwrap();
                     hash.update(encode(&[0; 32], &stages.plan));
@@ -310,12 +315,12 @@ mod tests {
     fn plans_that_need_no_search_and_places_that_cannot_be_written_leave_no_files() {
         let fixture = Fixture::new();
         let rotation = Permutation::rotation(LENGTH, 5).unwrap();
-        fixture.plan(&Task { permutation: &rotation, ..fixture.task() });
+        fixture.plan(&PermutationTask { permutation: &rotation, ..fixture.task() });
         assert_eq!(fixture.files().len(), 0);
         let place = fixture.directory.path().join("file");
         std::fs::write(&place, b"a file").unwrap();
         let cache = PlanCache::new(place.join("plans"));
-        let blocked = Task { cache: Some(&cache), ..fixture.task() };
+        let blocked = PermutationTask { cache: Some(&cache), ..fixture.task() };
         assert_eq!(fixture.plan(&blocked), fixture.plan(&fixture.task()));
         assert_eq!(std::fs::read(&place).unwrap(), b"a file");
     }

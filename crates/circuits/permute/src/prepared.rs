@@ -5,7 +5,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::error::{PermuteError, shape};
 use crate::estimate::{Estimate, estimate};
-use crate::plan::Plan;
+use crate::plan::PermutationPlan;
 use crate::steps::{Masks, Steps};
 
 const OPERATION: &str = "permute an encrypted vector";
@@ -25,7 +25,12 @@ impl PreparedPermutation {
     /// # Errors
     /// If the vectors are longer than the slots, the parameters have too few levels, or the scale is not a positive
     /// number.
-    pub fn new(parameters: &CkksParameters, plan: &Plan, level: usize, scale: f64) -> Result<Self, PermuteError> {
+    pub fn new(
+        parameters: &CkksParameters,
+        plan: &PermutationPlan,
+        level: usize,
+        scale: f64,
+    ) -> Result<Self, PermuteError> {
         let (slots, period) = (parameters.slots(), plan.period());
         if period > slots {
             let needed = format!("at most the {slots} slots; permute longer ones in blocks");

@@ -12,7 +12,7 @@ use crate::copies::Layer;
 use crate::diagonals::{Diagonals, Progression, ShiftSet};
 use crate::error::PermuteError;
 use crate::network::Network;
-use crate::plan::{Plan, Program};
+use crate::plan::{Operations, PermutationPlan};
 use crate::run::{mask_levels, run_network};
 
 /// The operations of a plan with their masks.
@@ -63,13 +63,13 @@ impl Steps {
     /// The operations of a plan whose result is at `level`, for inputs of scale `scale`.
     pub(crate) fn new(
         parameters: &CkksParameters,
-        plan: &Plan,
+        plan: &PermutationPlan,
         level: usize,
         scale: f64,
         masks: Masks,
     ) -> Result<Self, PermuteError> {
         match plan.program() {
-            Program::Stages(stages) => {
+            Operations::Stages(stages) => {
                 let (mut below, length) = (level + plan.depth(), plan.length());
                 let mut steps = Vec::with_capacity(stages.len());
                 for stage in stages {
@@ -85,7 +85,7 @@ impl Steps {
                 }
                 Ok(Steps::Stages(steps))
             }
-            Program::Copies(copies) => {
+            Operations::Copies(copies) => {
                 let (top, period) = (level + plan.depth(), plan.period());
                 let layer = |(number, layer): (usize, &Layer)| {
                     let (shifts, at) = (ShiftSet::of_layer(&layer.shifts), (top - number, scale));
@@ -96,7 +96,7 @@ impl Steps {
                 let layers = copies.layers.iter().enumerate().map(layer).collect::<Result<_, PermuteError>>()?;
                 Ok(Steps::Copies { layers, doublings: copies.doublings(plan.length()).collect() })
             }
-            Program::Network(network) => {
+            Operations::Network(network) => {
                 let edges = network.nodes.iter().flat_map(|node| &node.edges).chain(network.leaves.values().flatten());
                 let positions = edges.filter_map(|edge| edge.mask.as_deref()).zip(mask_levels(network, level));
                 let prepare = |(positions, level): (&[u32], usize)| {

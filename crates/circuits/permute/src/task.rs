@@ -9,7 +9,7 @@ use crate::permutation::Permutation;
 
 /// A planning task: the permutation, the packing, the levels and the limits.
 #[derive(Clone, Debug)]
-pub struct Task<'a> {
+pub struct PermutationTask<'a> {
     /// The permutation. It is padded to a power of two with entries that stay.
     pub permutation: &'a Permutation,
     /// Known factors of the permutation, in the order they are applied; may be empty. The planner searches for factors
@@ -25,7 +25,8 @@ pub struct Task<'a> {
     pub max_keys: Option<usize>,
     /// Maximum number of bytes of prepared masks.
     pub max_prepared_bytes: u64,
-    /// Keeps the plans that [`Task::plan`] and [`Task::plan_stages`] search for. It does not change the choice.
+    /// Keeps the plans that [`PermutationTask::plan`] and [`PermutationTask::plan_stages`] search for. It does not
+    /// change the choice.
     pub cache: Option<&'a PlanCache>,
 }
 
@@ -42,7 +43,7 @@ pub enum Verdict {
     NeedsPreparedBytes(u64),
 }
 
-impl<'a> Task<'a> {
+impl<'a> PermutationTask<'a> {
     /// A task from the highest level down to `output_level`, with any number of keys and up to 4 GiB of masks.
     pub fn new(
         permutation: &'a Permutation,
@@ -50,7 +51,7 @@ impl<'a> Task<'a> {
         parameters: &CkksParameters,
         output_level: usize,
     ) -> Self {
-        Task {
+        PermutationTask {
             permutation,
             factors: &[],
             packing,

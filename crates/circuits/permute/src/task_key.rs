@@ -7,14 +7,19 @@ use crate::candidates::Scope;
 use crate::diagonals::Packing;
 use crate::permutation::Permutation;
 use crate::plan_file::PlanKey;
-use crate::task::Task;
+use crate::task::PermutationTask;
 
 /// The version of the search. Raise it with every change that may choose another plan, prices included: plans of
 /// earlier versions are not found any more.
 pub(crate) const SEARCH_VERSION: u32 = 1;
 
 /// The key of the cheapest allowed plan of a task.
-pub(crate) fn task_key(task: &Task<'_>, scope: Scope, parameters: &CkksParameters, model: &CostModel) -> PlanKey {
+pub(crate) fn task_key(
+    task: &PermutationTask<'_>,
+    scope: Scope,
+    parameters: &CkksParameters,
+    model: &CostModel,
+) -> PlanKey {
     let mut hash = Hash(Sha256::new());
     hash.bytes(b"unspoken plan of a permutation");
     hash.number(u64::from(SEARCH_VERSION));

@@ -5,8 +5,8 @@ use unspoken_ckks::{
     Preset, Simulator,
 };
 use unspoken_permute::{
-    BlockedPlan, Estimate, Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy,
-    Task, Verdict, factors,
+    BlockedPlan, Estimate, Packing, Permutation, PermutationPlan, PermutationTask, PermuteError, PreparedBlocks,
+    PreparedPermutation, Strategy, Verdict, factors,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, RlweError, SecretKey};
@@ -60,7 +60,7 @@ fn slots(permutation: &Permutation, length: usize, packing: Packing, slots: usiz
 }
 
 /// Runs a plan simulated and encrypted, with exactly the keys it needs. Returns the worst error of the encrypted run.
-fn check(client: &mut Client, plan: &Plan, permutation: &Permutation) -> f64 {
+fn check(client: &mut Client, plan: &PermutationPlan, permutation: &Permutation) -> f64 {
     let parameters = client.parameters().clone();
     let scale = parameters.scale();
     let prepared = PreparedPermutation::new(&parameters, plan, OUTPUT_LEVEL, scale).unwrap();
@@ -110,7 +110,8 @@ fn every_strategy_in_both_packings_and_both_rings() {
             (&random, [Strategy::Windowed, Strategy::Benes, Strategy::Network]),
             (&transpose, [Strategy::Factors, Strategy::Diagonals, Strategy::Windowed]),
         ] {
-            let explanation = Task::new(permutation, packing, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
+            let explanation =
+                PermutationTask::new(permutation, packing, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
             let explanation = explanation.unwrap();
             let copies = Some(Strategy::Copies).filter(|_| packing == Packing::Repeated);
             assert_eq!(explanation.best_of(Strategy::Copies).is_some(), copies.is_some());
@@ -133,7 +134,7 @@ fn deep_networks_and_ones_collapsed_with_few_keys() {
         for (top, bottom, together) in [(0, 0, 1), (3, 2, 1), (3, 0, 2), (0, 3, 1), (2, 2, 2)] {
             let mut network = unspoken_permute::Network::new(&permutation, packing, top, bottom).unwrap();
             network.together = together;
-            let plan = Plan::network(packing, 128, network).unwrap();
+            let plan = PermutationPlan::network(packing, 128, network).unwrap();
             check(&mut client, &plan, &permutation);
         }
     }
@@ -147,7 +148,7 @@ fn special_permutations_take_what_they_need_and_no_more() {
     let model = CostModel::nominal(&parameters);
     let slots = parameters.slots();
     let plan = |permutation: &Permutation| {
-        let task = Task::new(permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL);
+        let task = PermutationTask::new(permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL);
         task.plan(&parameters, &model).unwrap()
     };
     let identity = Permutation::identity(slots).unwrap();
@@ -179,7 +180,10 @@ fn short_vectors_take_few_rotations_through_their_copies() {
     for log2 in [6u32, 8, 10] {
         let permutation = Permutation::random(1 << log2, 7).unwrap();
         let keys = Some(log2 as usize);
-        let task = Task { max_keys: keys, ..Task::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL) };
+        let task = PermutationTask {
+            max_keys: keys,
+            ..PermutationTask::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL)
+        };
         let explanation = task.explain(&parameters, &model).unwrap();
         let best = explanation.best().unwrap();
         let benes = explanation.best_of(Strategy::Benes).unwrap();
@@ -200,10 +204,10 @@ fn known_factors_of_odd_dimensions_are_used() {
     let model = CostModel::nominal(&parameters);
     let permutation = Permutation::transpose(11, 11).unwrap();
     let known = factors::transpose(11).unwrap();
-    let task = Task {
+    let task = PermutationTask {
         factors: &known,
         max_keys: Some(12),
-        ..Task::new(&permutation, Packing::Blocks, &parameters, OUTPUT_LEVEL)
+        ..PermutationTask::new(&permutation, Packing::Blocks, &parameters, OUTPUT_LEVEL)
     };
     let found = task.plan(&parameters, &model).unwrap();
     assert!(found.estimate.keys.len() <= 12);
@@ -215,7 +219,7 @@ fn all_missing_keys_are_named_at_once() {
     let mut client = Client::new(COMPLEX);
     let parameters = client.parameters().clone();
     let permutation = Permutation::random(64, 2).unwrap();
-    let task = Task::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL);
+    let task = PermutationTask::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL);
     let plan = task.plan(&parameters, &CostModel::nominal(&parameters)).unwrap().plan;
     let prepared = PreparedPermutation::new(&parameters, &plan, OUTPUT_LEVEL, parameters.scale()).unwrap();
     let mut some = KeyPlan::new();
@@ -242,18 +246,18 @@ fn without_the_depth_the_planner_goes_shallower_or_says_what_is_missing() {
     let parameters = Preset::find(COMPLEX).unwrap().build().unwrap();
     let model = CostModel::nominal(&parameters);
     let permutation = Permutation::random(256, 2).unwrap();
-    let free = Task::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL);
+    let free = PermutationTask::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL);
     let best = free.plan(&parameters, &model).unwrap();
     assert!(best.estimate.depth > 2);
-    let tight = Task { input_level: 3, ..free.clone() };
+    let tight = PermutationTask { input_level: 3, ..free.clone() };
     let shallower = tight.plan(&parameters, &model).unwrap();
     assert!(shallower.estimate.depth <= 2 && shallower.seconds >= best.seconds);
     let text = tight.explain(&parameters, &model).unwrap().to_string();
     assert!(text.contains("needs an input at level") && text.matches("chosen").count() == 1, "{text}");
-    let impossible = Task { input_level: OUTPUT_LEVEL, ..free.clone() };
+    let impossible = PermutationTask { input_level: OUTPUT_LEVEL, ..free.clone() };
     let error = impossible.plan(&parameters, &model).unwrap_err().to_string();
     assert!(error.contains("with an input at level 2"), "{error}");
-    let keyless = Task { max_keys: Some(1), ..free };
+    let keyless = PermutationTask { max_keys: Some(1), ..free };
     let explanation = keyless.explain(&parameters, &model).unwrap();
     assert!(explanation.rows().iter().all(|row| matches!(row.verdict, Verdict::NeedsKeys(_))));
     let error = explanation.into_best().unwrap_err().to_string();
@@ -271,14 +275,14 @@ fn plans_are_data_and_are_checked_when_they_are_read() {
         (Strategy::Network, Packing::Blocks),
         (Strategy::Copies, Packing::Repeated),
     ] {
-        let task = Task::new(&permutation, packing, &parameters, OUTPUT_LEVEL);
+        let task = PermutationTask::new(&permutation, packing, &parameters, OUTPUT_LEVEL);
         let plan = task.explain(&parameters, &model).unwrap().best_of(strategy).unwrap().plan.clone();
         let text = serde_json::to_string(&plan).unwrap();
-        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+        assert_eq!(serde_json::from_str::<PermutationPlan>(&text).unwrap(), plan);
         assert_eq!(plan.permutation().unwrap(), permutation);
         let read = |from: &str, to: &str| {
             assert!(text.contains(from), "{from} in {text}");
-            serde_json::from_str::<Plan>(&text.replacen(from, to, 1))
+            serde_json::from_str::<PermutationPlan>(&text.replacen(from, to, 1))
         };
         assert!(read("\"version\":1", "\"version\":2").is_err());
         assert!(read("\"length\":32", "\"length\":64").is_err());

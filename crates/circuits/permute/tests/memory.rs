@@ -5,7 +5,9 @@ mod memory;
 
 use memory::{Checks, Server, own_parameters, peak};
 use unspoken_ckks::CostModel;
-use unspoken_permute::{BlockedPlan, Packing, Permutation, PreparedBlocks, PreparedPermutation, Strategy, Task};
+use unspoken_permute::{
+    BlockedPlan, Packing, Permutation, PermutationTask, PreparedBlocks, PreparedPermutation, Strategy,
+};
 
 const PRESET: &str = "insecure_n11_real_depth17_scale30";
 const OUTPUT_LEVEL: usize = 1;
@@ -19,7 +21,8 @@ fn estimates_bound_what_is_allocated() {
     let parameters = own_parameters(PRESET);
     let (model, scale) = (CostModel::nominal(&parameters), parameters.scale());
     let random = Permutation::random(512, 1).unwrap();
-    let explanation = Task::new(&random, Packing::Repeated, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
+    let explanation =
+        PermutationTask::new(&random, Packing::Repeated, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
     let explanation = explanation.unwrap();
     for strategy in [Strategy::Windowed, Strategy::Benes, Strategy::Network, Strategy::Diagonals, Strategy::Copies] {
         let plan = &explanation.best_of(strategy).unwrap().plan;

@@ -115,7 +115,7 @@ impl Meter {
     }
 
     /// Counts `count` polynomials of `size` bytes as in use until the result is dropped.
-    pub(crate) fn hold(self: &Arc<Self>, count: u64, size: u64) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>, count: u64, size: u64) -> Allocation {
         let bytes = count * size;
         let mut usage = self.usage();
         usage.in_use += bytes;
@@ -124,7 +124,7 @@ impl Meter {
         *in_use += bytes;
         *peak = (*peak).max(*in_use);
         drop(usage);
-        Held { meter: Some(Arc::clone(self)), count, size }
+        Allocation { meter: Some(Arc::clone(self)), count, size }
     }
 }
 
@@ -135,19 +135,19 @@ pub(crate) struct InUse {
 
 /// Polynomials counted as in use until this is dropped. A clone counts the same number again.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct Allocation {
     meter: Option<Arc<Meter>>,
     count: u64,
     size: u64,
 }
 
-impl Clone for Held {
+impl Clone for Allocation {
     fn clone(&self) -> Self {
-        self.meter.as_ref().map_or_else(Held::default, |meter| meter.hold(self.count, self.size))
+        self.meter.as_ref().map_or_else(Allocation::default, |meter| meter.hold(self.count, self.size))
     }
 }
 
-impl Drop for Held {
+impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some(meter) = &self.meter {
             let mut usage = meter.usage();

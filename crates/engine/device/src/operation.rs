@@ -8,11 +8,11 @@ use crate::device::Buffer;
 
 thread_local! {
     /// What the operations of this thread use.
-    static HELD: RefCell<Held> = const { RefCell::new(Held { operations: 0, buffers: Vec::new() }) };
+    static HELD: RefCell<HeldBuffers> = const { RefCell::new(HeldBuffers { operations: 0, buffers: Vec::new() }) };
 }
 
 /// What the operations of a thread use.
-struct Held {
+struct HeldBuffers {
     /// Operations that have not ended.
     operations: usize,
     buffers: Vec<Arc<Buffer>>,

@@ -14,7 +14,7 @@ use crate::error::EncryptError;
 #[cfg(unix)]
 use crate::file::PoolFile;
 use crate::key::ClientKey;
-use crate::planner::{Needs, Plan};
+use crate::planner::{EncryptionPlan, Needs};
 use crate::pool::{Pool, PoolOptions};
 
 /// Behaviour of an encryptor when its pool is empty.
@@ -37,7 +37,7 @@ pub enum WhenEmpty {
 pub struct Encryptor {
     encoder: Encoder,
     key: ClientKey,
-    plan: Plan,
+    plan: EncryptionPlan,
     empty: WhenEmpty,
     zeros: Zeros,
     /// Provides a generator for each encryption without a pool.
@@ -77,7 +77,7 @@ impl Encryptor {
         needs: Needs,
     ) -> Result<Self, EncryptError> {
         parameters.rlwe().check_key("make an encryptor", key.parameters())?;
-        let plan = Plan::choose(parameters, level, key.is_seeded(), needs);
+        let plan = EncryptionPlan::choose(parameters, level, key.is_seeded(), needs);
         let zeros = if plan.zeros == 0 {
             Zeros::None
         } else {
@@ -108,7 +108,7 @@ impl Encryptor {
     }
 
     fn without_pool(parameters: &CkksParameters, key: ClientKey) -> Self {
-        let plan = Plan::choose(parameters, parameters.max_level(), key.is_seeded(), Needs::default());
+        let plan = EncryptionPlan::choose(parameters, parameters.max_level(), key.is_seeded(), Needs::default());
         let (encoder, empty) = (Encoder::new(parameters), WhenEmpty::default());
         Encryptor { encoder, key, plan, empty, zeros: Zeros::None, random: RandomSource::system() }
     }
@@ -119,7 +119,7 @@ impl Encryptor {
     }
 
     /// The plan that was chosen.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> EncryptionPlan {
         self.plan
     }
 

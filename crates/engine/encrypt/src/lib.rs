@@ -15,5 +15,5 @@ pub use error::EncryptError;
 #[cfg(unix)]
 pub use file::{PoolFile, PoolPaths, PoolShape};
 pub use key::ClientKey;
-pub use planner::{Needs, Plan};
+pub use planner::{EncryptionPlan, Needs};
 pub use pool::{Pool, PoolOptions};

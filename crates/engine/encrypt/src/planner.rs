@@ -14,7 +14,7 @@ pub struct Needs {
 
 /// A way to encrypt, and the memory and bytes it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct EncryptionPlan {
     /// Number of encryptions of zero to precompute; 0 for encryption without a pool.
     pub zeros: usize,
     /// Whether ciphertexts store one component as a seed.
@@ -25,15 +25,15 @@ pub struct Plan {
     pub sent_bytes: usize,
 }
 
-impl Plan {
+impl EncryptionPlan {
     /// Chooses for vectors of at most `level`, for a client that holds the secret or a public key.
     ///
     /// With the secret, ciphertexts are seeded. The number of zeros is the smaller of the burst and the number of
     /// entries that fit into the memory, which may be 0.
-    pub fn choose(parameters: &CkksParameters, level: usize, holds_secret: bool, needs: Needs) -> Plan {
+    pub fn choose(parameters: &CkksParameters, level: usize, holds_secret: bool, needs: Needs) -> EncryptionPlan {
         let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), parameters.basis_up_to(level), holds_secret);
         let zeros = needs.burst.min(needs.memory_bytes / entry);
-        Plan {
+        EncryptionPlan {
             zeros,
             seeded: holds_secret,
             memory_bytes: zeros * entry,
@@ -52,11 +52,15 @@ mod tests {
     fn bursts_get_as_many_zeros_as_memory_allows() {
         let parameters = Preset::find("insecure_n11_linear_depth4_scale30").unwrap().build().unwrap();
         let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), parameters.basis(4), true);
-        let choose = |secret, burst, memory_bytes| Plan::choose(&parameters, 4, secret, Needs { burst, memory_bytes });
+        let choose =
+            |secret, burst, memory_bytes| EncryptionPlan::choose(&parameters, 4, secret, Needs { burst, memory_bytes });
         assert_eq!(choose(true, 0, 100 * entry).zeros, 0);
         assert_eq!(choose(true, 5, entry - 1).zeros, 0);
         assert_eq!(choose(true, 5, 3 * entry + 1).zeros, 3);
-        assert_eq!(choose(true, 5, 100 * entry), Plan { zeros: 5, memory_bytes: 5 * entry, ..choose(true, 0, 0) });
+        assert_eq!(
+            choose(true, 5, 100 * entry),
+            EncryptionPlan { zeros: 5, memory_bytes: 5 * entry, ..choose(true, 0, 0) }
+        );
         // Without the secret an entry is twice as large.
         let public = choose(false, 5, 3 * entry + 1);
         assert_eq!((public.zeros, public.seeded), (1, false));

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use unspoken_gsw::{
-    BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, LweCiphertext, LweLiteral, LweSecret,
-    Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SmallRingLiteral,
+    BinaryRingLiteral, BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, LweCiphertext,
+    LweLiteral, LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey,
 };
 use unspoken_ring::SecretRng;
 use unspoken_ring::modular::primes_descending;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parameters = BootstrapParameters::new(BootstrapLiteral {
-        ring: SmallRingLiteral {
+        ring: BinaryRingLiteral {
             name: "n11_bits52",
             degree: 2048,
             primes: primes_descending(1 << 25, 1 << 26, 4096).take(2).collect(),

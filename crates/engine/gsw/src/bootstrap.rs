@@ -6,7 +6,7 @@ use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 
 use crate::error::{GswError, shape};
 use crate::lwe::LweCiphertext;
-use crate::parameters::{BootstrapParameters, SmallRing, check_output};
+use crate::parameters::{BinaryRing, BootstrapParameters, check_output};
 use crate::rgsw::{Rgsw, RlweCiphertext, switched};
 use crate::ring_secret::{RingSecret, SeededRows};
 use crate::rotation::{BlindRotationKey, log2_order};
@@ -190,13 +190,13 @@ impl CircuitBootstrapKey {
 }
 
 /// Number of coefficients of a block of a bit that is rotated for a gadget.
-fn block(ring: &SmallRing, gadget: DigitGadget) -> usize {
+fn block(ring: &BinaryRing, gadget: DigitGadget) -> usize {
     ring.degree() / BootstrapParameters::blocks(gadget)
 }
 
 /// The table of the blind rotation: block `k` of the coefficients holds minus half the weight of level `k`, and the
 /// last block minus a number.
-fn table(ring: &SmallRing, gadget: DigitGadget, number: i64) -> Result<Poly, GswError> {
+fn table(ring: &BinaryRing, gadget: DigitGadget, number: i64) -> Result<Poly, GswError> {
     let value = |block: usize| match block {
         level if level < gadget.levels() => -(1i64 << (gadget.log2_weight(level) - 1)),
         last if last + 1 == BootstrapParameters::blocks(gadget) => -number,

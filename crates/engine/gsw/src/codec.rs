@@ -9,7 +9,7 @@ use unspoken_ring::{Basis, DigitGadget, DigitKey, Domain, Poly, Ring, Seed};
 use crate::bootstrap::{ConversionKey, SeededConversionKey};
 use crate::error::GswError;
 use crate::lwe_switch::{LweSwitchKey, SeededLweSwitchKey};
-use crate::parameters::{BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing};
+use crate::parameters::{BinaryRing, BootstrapParameters, GadgetLiteral, LweLiteral};
 use crate::ring_secret::SeededRows;
 use crate::rotation::{BlindRotationKey, SeededBlindRotationKey};
 use crate::trace::{SeededTraceKey, TraceKey};
@@ -61,7 +61,7 @@ impl SeededRows {
 }
 
 impl SeededTraceKey {
-    fn write(&self, ring: &SmallRing, out: &mut impl Write) -> Result<(), GswError> {
+    fn write(&self, ring: &BinaryRing, out: &mut impl Write) -> Result<(), GswError> {
         self.steps.iter().try_for_each(|rows| rows.write(ring, out))
     }
 }
@@ -99,7 +99,7 @@ impl ConversionKey {
 
 impl SeededBlindRotationKey {
     /// Bytes of the key for the bits of an LWE secret.
-    pub fn byte_len(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> u64 {
+    pub fn byte_len(ring: &BinaryRing, gadget: DigitGadget, dimension: usize) -> u64 {
         dimension as u64 * SeededRows::byte_len(ring, 2 * gadget.levels())
     }
 
@@ -107,7 +107,7 @@ impl SeededBlindRotationKey {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn write(&self, ring: &SmallRing, out: &mut impl Write) -> Result<(), GswError> {
+    pub fn write(&self, ring: &BinaryRing, out: &mut impl Write) -> Result<(), GswError> {
         self.bits.iter().try_for_each(|rows| rows.write(ring, out))
     }
 }
@@ -118,7 +118,7 @@ impl BlindRotationKey {
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
     pub fn read(
-        ring: &SmallRing,
+        ring: &BinaryRing,
         gadget: DigitGadget,
         dimension: usize,
         input: &mut impl Read,
@@ -165,7 +165,7 @@ impl LweSwitchKey {
 
 /// Reads gadget encryptions, and expands a batch on all threads before the next one is read.
 fn read_keys(
-    ring: &SmallRing,
+    ring: &BinaryRing,
     gadget: DigitGadget,
     components: usize,
     count: usize,

@@ -17,7 +17,7 @@ pub use error::GswError;
 pub use lwe::{LweCiphertext, LweSecret, SwitchedLwe};
 pub use lwe_switch::{LweSwitchKey, SeededLweSwitchKey, rounded_to_even};
 pub use noise::{Noise, digit_square, log2_failure, log2_failure_of_shared};
-pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
+pub use parameters::{BinaryRing, BinaryRingLiteral, BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral};
 pub use rgsw::{Choice, Rgsw, RlweCiphertext};
 pub use ring_secret::{RingSecret, SeededRows};
 pub use rotation::{BlindRotationKey, SeededBlindRotationKey};

@@ -6,7 +6,7 @@
 
 use unspoken_ring::{DigitGadget, ERROR_SIGMA};
 
-use crate::parameters::{BootstrapParameters, SmallRing};
+use crate::parameters::{BinaryRing, BootstrapParameters};
 
 /// Noise as a fraction of the modulus: the variance of one coefficient over `Q^2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -29,7 +29,7 @@ impl Noise {
     }
 
     /// The noise of fresh errors in a ring.
-    pub fn fresh(ring: &SmallRing) -> Noise {
+    pub fn fresh(ring: &BinaryRing) -> Noise {
         Noise((ERROR_SIGMA.log2() - ring.log2_modulus()).exp2().powi(2))
     }
 
@@ -42,18 +42,18 @@ impl Noise {
     /// The noise that a product with a gadget encryption adds, if the rows have errors `row` and the encrypted message
     /// is at most 1: the errors of the rows times the digits, plus the message times the rounding of the digits. For
     /// one component the message is the whole key, for two it is a bit.
-    pub fn product(ring: &SmallRing, gadget: DigitGadget, components: usize, row: Noise) -> Noise {
+    pub fn product(ring: &BinaryRing, gadget: DigitGadget, components: usize, row: Noise) -> Noise {
         let rows = (components * gadget.levels() * ring.degree()) as f64;
         row.times(rows * digit_square(gadget.log2_base())).plus(Self::rounding(ring, gadget))
     }
 
     /// The noise of rounding a ciphertext to digits.
-    fn rounding(ring: &SmallRing, gadget: DigitGadget) -> Noise {
+    fn rounding(ring: &BinaryRing, gadget: DigitGadget) -> Noise {
         Self::unit(ring, gadget).times(1.0 + ring.degree() as f64 / 2.0)
     }
 
     /// The rounding error of one coefficient.
-    fn unit(ring: &SmallRing, gadget: DigitGadget) -> Noise {
+    fn unit(ring: &BinaryRing, gadget: DigitGadget) -> Noise {
         let log2_unit = f64::from(gadget.log2_weight(0)) - ring.log2_modulus();
         if gadget.log2_weight(0) == 0 { Noise(0.0) } else { Noise(log2_unit.exp2().powi(2) / 12.0) }
     }
@@ -62,7 +62,7 @@ impl Noise {
     ///
     /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit
     /// is 1.
-    pub fn rotation(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> Noise {
+    pub fn rotation(ring: &BinaryRing, gadget: DigitGadget, dimension: usize) -> Noise {
         let rows = (2 * gadget.levels() * ring.degree()) as f64;
         let step = Self::fresh(ring).times(rows * digit_square(gadget.log2_base()));
         let rounding = Self::rounding(ring, gadget);

@@ -11,7 +11,7 @@ use crate::error::GswError;
 
 /// The numbers that define a small ring: its degree and one or two primes. Its secrets are binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SmallRingLiteral {
+pub struct BinaryRingLiteral {
     /// The name. It must begin with `insecure_` if the ring has less than 128 bits of security.
     pub name: &'static str,
     /// Degree `N`, a power of two.
@@ -22,27 +22,27 @@ pub struct SmallRingLiteral {
 
 /// A small ring with checked security. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct SmallRing {
+pub struct BinaryRing {
     name: &'static str,
     ring: Ring,
 }
 
-impl SmallRing {
+impl BinaryRing {
     /// Checks the literal and builds the ring on the fastest backend of this machine.
     ///
     /// # Errors
     /// If the ring cannot be built, or a binary secret with errors of standard deviation [`ERROR_SIGMA`] gives less
     /// than 128 bits of security at its modulus and the name does not begin with `insecure_`.
-    pub fn new(literal: SmallRingLiteral) -> Result<Self, GswError> {
+    pub fn new(literal: BinaryRingLiteral) -> Result<Self, GswError> {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`SmallRing::new`], on the given backend.
+    /// As [`BinaryRing::new`], on the given backend.
     ///
     /// # Errors
-    /// As for [`SmallRing::new`].
-    pub fn with_backend(literal: SmallRingLiteral, backend: Backend) -> Result<Self, GswError> {
-        let SmallRingLiteral { name, degree, primes } = literal;
+    /// As for [`BinaryRing::new`].
+    pub fn with_backend(literal: BinaryRingLiteral, backend: Backend) -> Result<Self, GswError> {
+        let BinaryRingLiteral { name, degree, primes } = literal;
         let log2_modulus: f64 = primes.iter().map(|&q| f64::from(q).log2()).sum();
         check(name, "a key in the ring", degree, log2_modulus - ERROR_SIGMA.log2())?;
         let literal = RingLiteral {
@@ -53,7 +53,7 @@ impl SmallRing {
             special: vec![],
             digit_len: 1,
         };
-        Ok(SmallRing { name, ring: Ring::new(literal, backend)? })
+        Ok(BinaryRing { name, ring: Ring::new(literal, backend)? })
     }
 
     /// The same ring with its polynomials on a device: for services, which have no secrets. Polynomials of one cannot
@@ -62,7 +62,7 @@ impl SmallRing {
     /// # Errors
     /// If the device has too little memory or failed.
     pub fn on_device(&self, device: &Device) -> Result<Self, GswError> {
-        Ok(SmallRing { name: self.name, ring: self.ring.on_device(device)? })
+        Ok(BinaryRing { name: self.name, ring: self.ring.on_device(device)? })
     }
 
     /// Checks that LWE with these parameters has 128 bits of security, or that the name begins with `insecure_`.
@@ -97,7 +97,7 @@ impl SmallRing {
     }
 }
 
-impl Deref for SmallRing {
+impl Deref for BinaryRing {
     type Target = Ring;
     fn deref(&self) -> &Ring {
         &self.ring
@@ -134,7 +134,7 @@ impl LweLiteral {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BootstrapLiteral {
     /// The ring.
-    pub ring: SmallRingLiteral,
+    pub ring: BinaryRingLiteral,
     /// The LWE secret whose bits the blind rotation key encrypts.
     pub lwe: LweLiteral,
     /// Gadget of the blind rotation key.
@@ -151,7 +151,7 @@ pub struct BootstrapParameters(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    ring: SmallRing,
+    ring: BinaryRing,
     lwe: LweLiteral,
     rotation: DigitGadget,
     trace: DigitGadget,
@@ -175,17 +175,17 @@ impl BootstrapParameters {
     /// As for [`BootstrapParameters::new`].
     pub fn with_backend(literal: BootstrapLiteral, backend: Backend) -> Result<Self, GswError> {
         let BootstrapLiteral { ring, lwe, rotation, trace, output } = literal;
-        let ring = SmallRing::with_backend(ring, backend)?;
-        SmallRing::check_lwe(ring.name(), lwe)?;
+        let ring = BinaryRing::with_backend(ring, backend)?;
+        BinaryRing::check_lwe(ring.name(), lwe)?;
         let [rotation, trace, output] = [ring.gadget(rotation)?, ring.gadget(trace)?, ring.gadget(output)?];
         check_output(output)?;
         Ok(BootstrapParameters(Arc::new(Inner { ring, lwe, rotation, trace, output })))
     }
 
-    /// The same parameters with their ring on a device: see [`SmallRing::on_device`].
+    /// The same parameters with their ring on a device: see [`BinaryRing::on_device`].
     ///
     /// # Errors
-    /// As for [`SmallRing::on_device`].
+    /// As for [`BinaryRing::on_device`].
     pub fn on_device(&self, device: &Device) -> Result<Self, GswError> {
         let Inner { lwe, rotation, trace, output, .. } = *self.0;
         let ring = self.0.ring.on_device(device)?;
@@ -193,7 +193,7 @@ impl BootstrapParameters {
     }
 
     /// The ring.
-    pub fn ring(&self) -> &SmallRing {
+    pub fn ring(&self) -> &BinaryRing {
         &self.0.ring
     }
 

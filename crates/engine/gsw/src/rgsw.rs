@@ -4,7 +4,7 @@ use unspoken_ring::{Difference, DigitKey, DigitTerm, Poly, Seed};
 
 use crate::error::GswError;
 use crate::lwe::LweCiphertext;
-use crate::parameters::SmallRing;
+use crate::parameters::BinaryRing;
 
 /// An RLWE ciphertext: a pair `(c_0, c_1)` in the evaluation domain, where `c_0 + c_1 s` is the message plus noise.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If the message is not of the ring, in the evaluation domain and over all its primes.
-    pub fn trivial(ring: &SmallRing, message: &Poly) -> Result<Self, GswError> {
+    pub fn trivial(ring: &BinaryRing, message: &Poly) -> Result<Self, GswError> {
         let zero = ring.zero(ring.basis(), unspoken_ring::Domain::Evaluation);
         let body = ring.add(&zero, message)?;
         Ok(RlweCiphertext([body, zero]))
@@ -25,7 +25,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If the body is not of the ring, in the evaluation domain and over all its primes.
-    pub fn expand(ring: &SmallRing, body: &Poly, seed: &Seed) -> Result<Self, GswError> {
+    pub fn expand(ring: &BinaryRing, body: &Poly, seed: &Seed) -> Result<Self, GswError> {
         let mut ciphertext = Self::trivial(ring, body)?;
         ciphertext.0[1] = ring.uniform(seed, 0, ring.basis());
         Ok(ciphertext)
@@ -45,7 +45,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If it is of another ring.
-    pub fn rotated(&self, ring: &SmallRing, exponent: u32) -> Result<Self, GswError> {
+    pub fn rotated(&self, ring: &BinaryRing, exponent: u32) -> Result<Self, GswError> {
         let [c0, c1] = &self.coefficients(ring)?;
         let mut turned = [ring.rotated(c0, exponent)?, ring.rotated(c1, exponent)?];
         turned.iter_mut().try_for_each(|component| ring.to_evaluation(component))?;
@@ -56,7 +56,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If they are of different rings.
-    pub fn add_assign(&mut self, ring: &SmallRing, other: &Self) -> Result<(), GswError> {
+    pub fn add_assign(&mut self, ring: &BinaryRing, other: &Self) -> Result<(), GswError> {
         self.0.iter_mut().zip(&other.0).try_for_each(|(a, b)| ring.add_assign(a, b))?;
         Ok(())
     }
@@ -65,7 +65,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If they are of different rings.
-    pub fn sub_assign(&mut self, ring: &SmallRing, other: &Self) -> Result<(), GswError> {
+    pub fn sub_assign(&mut self, ring: &BinaryRing, other: &Self) -> Result<(), GswError> {
         self.0.iter_mut().zip(&other.0).try_for_each(|(a, b)| ring.sub_assign(a, b))?;
         Ok(())
     }
@@ -74,7 +74,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If the factor is not of the ring, in the evaluation domain and over all its primes.
-    pub fn mul_assign(&mut self, ring: &SmallRing, factor: &Poly) -> Result<(), GswError> {
+    pub fn mul_assign(&mut self, ring: &BinaryRing, factor: &Poly) -> Result<(), GswError> {
         self.0.iter_mut().try_for_each(|component| ring.mul_assign(component, factor))?;
         Ok(())
     }
@@ -84,7 +84,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If it is of another ring, or `place` is not below the ring degree.
-    pub fn coefficient(&self, ring: &SmallRing, place: usize) -> Result<LweCiphertext, GswError> {
+    pub fn coefficient(&self, ring: &BinaryRing, place: usize) -> Result<LweCiphertext, GswError> {
         if place >= ring.degree() {
             return Err(GswError::Shape {
                 operation: "extract a coefficient",
@@ -103,7 +103,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If it is of another ring, or the device failed.
-    pub fn fetch(&mut self, ring: &SmallRing) -> Result<(), GswError> {
+    pub fn fetch(&mut self, ring: &BinaryRing) -> Result<(), GswError> {
         Ok(self.0.iter_mut().try_for_each(|component| ring.fetch(component))?)
     }
 
@@ -111,7 +111,7 @@ impl RlweCiphertext {
     ///
     /// # Errors
     /// If it is of another ring.
-    pub fn coefficients(&self, ring: &SmallRing) -> Result<[Poly; 2], GswError> {
+    pub fn coefficients(&self, ring: &BinaryRing) -> Result<[Poly; 2], GswError> {
         let mut components = self.0.clone();
         components.iter_mut().try_for_each(|component| ring.to_coefficients(component))?;
         Ok(components)
@@ -149,7 +149,7 @@ impl Rgsw {
     ///
     /// # Errors
     /// If they are of different rings.
-    pub fn external_product(&self, ring: &SmallRing, operand: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
+    pub fn external_product(&self, ring: &BinaryRing, operand: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
         only(Self::choose_each(ring, &[Choice { bit: self, zero: None, one: Some(operand) }])?)
     }
 
@@ -160,7 +160,7 @@ impl Rgsw {
     /// If they are of different rings.
     pub fn select(
         &self,
-        ring: &SmallRing,
+        ring: &BinaryRing,
         zero: &RlweCiphertext,
         one: &RlweCiphertext,
     ) -> Result<RlweCiphertext, GswError> {
@@ -171,7 +171,7 @@ impl Rgsw {
     ///
     /// # Errors
     /// If they are of different rings, bits have different gadgets, or nothing is there to choose.
-    pub fn choose_each(ring: &SmallRing, choices: &[Choice<'_>]) -> Result<Vec<RlweCiphertext>, GswError> {
+    pub fn choose_each(ring: &BinaryRing, choices: &[Choice<'_>]) -> Result<Vec<RlweCiphertext>, GswError> {
         let terms: Vec<DigitTerm<'_>> = choices.iter().map(Choice::term).collect();
         Ok(ring.digit_products(&terms)?.into_iter().map(RlweCiphertext).collect())
     }
@@ -180,7 +180,7 @@ impl Rgsw {
 /// For each ciphertext: the product of a key with the image of the second component. The image of the first component
 /// is added to the component `place` of the product.
 pub(crate) fn switched(
-    ring: &SmallRing,
+    ring: &BinaryRing,
     ciphertexts: &[RlweCiphertext],
     (key, galois): (&DigitKey, u64),
     place: usize,

@@ -6,12 +6,12 @@ use unspoken_ring::{Basis, DigitGadget, DigitKey, Poly, Ring, SecretRng, Seed};
 
 use crate::error::{GswError, shape};
 use crate::lwe::LweSecret;
-use crate::parameters::SmallRing;
+use crate::parameters::BinaryRing;
 use crate::rgsw::RlweCiphertext;
 
 /// A binary secret of a small ring.
 pub struct RingSecret {
-    ring: SmallRing,
+    ring: BinaryRing,
     pub(crate) poly: Poly,
 }
 
@@ -20,7 +20,7 @@ impl RingSecret {
     ///
     /// # Errors
     /// If an operation of the ring fails, which cannot happen in a checked ring.
-    pub fn generate(ring: &SmallRing, rng: &mut SecretRng) -> Result<Self, GswError> {
+    pub fn generate(ring: &BinaryRing, rng: &mut SecretRng) -> Result<Self, GswError> {
         Self::from_lwe(ring, &LweSecret { coefficients: rng.binary(ring.degree()) })
     }
 
@@ -29,14 +29,14 @@ impl RingSecret {
     ///
     /// # Errors
     /// If the LWE secret's dimension is not the ring's degree.
-    pub fn from_lwe(ring: &SmallRing, secret: &LweSecret) -> Result<Self, GswError> {
+    pub fn from_lwe(ring: &BinaryRing, secret: &LweSecret) -> Result<Self, GswError> {
         shape("make a ring secret", secret.dimension(), ring.degree())?;
         let poly = ring.evaluate_secret_i32(&secret.coefficients, ring.basis())?;
         Ok(RingSecret { ring: ring.clone(), poly })
     }
 
     /// The ring.
-    pub fn ring(&self) -> &SmallRing {
+    pub fn ring(&self) -> &BinaryRing {
         &self.ring
     }
 

@@ -5,7 +5,7 @@ use unspoken_ring::{DigitGadget, DigitKey, Domain, Poly, SecretRng};
 
 use crate::error::{GswError, shape};
 use crate::lwe::{LweSecret, SwitchedLwe};
-use crate::parameters::SmallRing;
+use crate::parameters::BinaryRing;
 use crate::rgsw::RlweCiphertext;
 use crate::ring_secret::{RingSecret, SeededRows};
 
@@ -43,7 +43,7 @@ impl SeededBlindRotationKey {
     ///
     /// # Errors
     /// If it belongs to another ring.
-    pub fn expand(&self, ring: &SmallRing) -> Result<BlindRotationKey, GswError> {
+    pub fn expand(&self, ring: &BinaryRing) -> Result<BlindRotationKey, GswError> {
         let bits = self.bits.par_iter().map(|rows| rows.expand(ring)).collect::<Result<_, _>>()?;
         Ok(BlindRotationKey { ring: ring.clone(), bits })
     }
@@ -52,7 +52,7 @@ impl SeededBlindRotationKey {
 /// Expanded RGSW encryptions of the bits of an LWE secret.
 #[derive(Debug)]
 pub struct BlindRotationKey {
-    pub(crate) ring: SmallRing,
+    pub(crate) ring: BinaryRing,
     pub(crate) bits: Vec<DigitKey>,
 }
 
@@ -86,6 +86,6 @@ impl BlindRotationKey {
 }
 
 /// `log2 2N`.
-pub(crate) fn log2_order(ring: &SmallRing) -> u32 {
+pub(crate) fn log2_order(ring: &BinaryRing) -> u32 {
     ring.degree().trailing_zeros() + 1
 }

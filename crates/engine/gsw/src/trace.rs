@@ -3,7 +3,7 @@
 use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 
 use crate::error::GswError;
-use crate::parameters::SmallRing;
+use crate::parameters::BinaryRing;
 use crate::rgsw::{RlweCiphertext, switched};
 use crate::ring_secret::{RingSecret, SeededRows};
 
@@ -31,7 +31,7 @@ impl SeededTraceKey {
     ///
     /// # Errors
     /// If it belongs to another ring.
-    pub fn expand(&self, ring: &SmallRing) -> Result<TraceKey, GswError> {
+    pub fn expand(&self, ring: &BinaryRing) -> Result<TraceKey, GswError> {
         TraceKey::new(ring, self.steps.iter().map(|rows| rows.expand(ring)).collect::<Result<_, _>>()?)
     }
 }
@@ -39,13 +39,13 @@ impl SeededTraceKey {
 /// Expanded keys of the automorphisms `X -> X^(N/2^i + 1)`.
 #[derive(Debug)]
 pub struct TraceKey {
-    ring: SmallRing,
+    ring: BinaryRing,
     steps: Vec<DigitKey>,
     shifts: Vec<Poly>,
 }
 
 impl TraceKey {
-    pub(crate) fn new(ring: &SmallRing, steps: Vec<DigitKey>) -> Result<Self, GswError> {
+    pub(crate) fn new(ring: &BinaryRing, steps: Vec<DigitKey>) -> Result<Self, GswError> {
         // X^-2^i, which moves the odd ones of the remaining coefficients to the positions of the even ones.
         let shift = |step: u32| {
             let mut power = vec![0i32; ring.degree()];
@@ -130,6 +130,6 @@ fn ciphertexts(polys: impl IntoIterator<Item = Poly>) -> Vec<RlweCiphertext> {
 }
 
 /// The exponent of the automorphism of a step.
-fn galois(ring: &SmallRing, step: u32) -> u64 {
+fn galois(ring: &BinaryRing, step: u32) -> u64 {
     (ring.degree() as u64 >> step) + 1
 }

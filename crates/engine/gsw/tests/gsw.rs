@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use unspoken_gsw::{
-    BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, GswError, LweCiphertext, LweLiteral,
-    LweSecret, LweSwitchKey, Noise, RingSecret, RlweCiphertext, SeededBlindRotationKey, SeededConversionKey,
-    SeededLweSwitchKey, SeededTraceKey, SmallRing, SmallRingLiteral, log2_failure, log2_failure_of_shared,
+    BinaryRing, BinaryRingLiteral, BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, GswError,
+    LweCiphertext, LweLiteral, LweSecret, LweSwitchKey, Noise, RingSecret, RlweCiphertext, SeededBlindRotationKey,
+    SeededConversionKey, SeededLweSwitchKey, SeededTraceKey, log2_failure, log2_failure_of_shared,
 };
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Poly, SecretRng};
@@ -14,7 +14,7 @@ const DEGREE: usize = 512;
 
 fn literal(degree: usize) -> BootstrapLiteral {
     BootstrapLiteral {
-        ring: SmallRingLiteral {
+        ring: BinaryRingLiteral {
             name: "insecure_small",
             degree,
             primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),
@@ -28,7 +28,7 @@ fn literal(degree: usize) -> BootstrapLiteral {
 
 struct Fixture {
     parameters: BootstrapParameters,
-    ring: SmallRing,
+    ring: BinaryRing,
     secret: RingSecret,
     lwe: LweSecret,
     rng: SecretRng,
@@ -272,7 +272,7 @@ fn ciphertexts_that_were_shifted_switch_without_a_bias() {
 
 #[test]
 fn weak_parameters_need_their_name() {
-    let named = |name| BootstrapLiteral { ring: SmallRingLiteral { name, ..literal(DEGREE).ring }, ..literal(DEGREE) };
+    let named = |name| BootstrapLiteral { ring: BinaryRingLiteral { name, ..literal(DEGREE).ring }, ..literal(DEGREE) };
     assert!(matches!(BootstrapParameters::new(named("small")), Err(GswError::Insecure { .. })));
     assert!(BootstrapParameters::new(named("insecure_small")).is_ok());
     let uneven = BootstrapLiteral { output: GadgetLiteral { log2_base: 13, levels: 4 }, ..literal(DEGREE) };

@@ -99,7 +99,7 @@ impl std::fmt::Debug for DigitKey {
 
 /// The transformed digits of one or two polynomials, for products with many keys. Plain residues, not in Montgomery
 /// form.
-pub struct Digits {
+pub struct GadgetDigits {
     /// `[prime][component][level]` limbs.
     pub(crate) words: Words,
     gadget: DigitGadget,
@@ -172,7 +172,7 @@ impl Ring {
     ///
     /// # Errors
     /// If there are not one or two operands, or one has another basis or domain.
-    pub fn digits(&self, gadget: DigitGadget, operands: &[&Poly]) -> Result<Digits, RingError> {
+    pub fn digits(&self, gadget: DigitGadget, operands: &[&Poly]) -> Result<GadgetDigits, RingError> {
         const OPERATION: &str = "cut into signed digits";
         if !(1..=2).contains(&operands.len()) {
             let (what, found) = ("the operand of a digit gadget", operands.len());
@@ -188,7 +188,7 @@ impl Ring {
         let rows = operands.len() * gadget.levels;
         if let Some(on) = self.on() {
             let words = on.digits(self, &self.digit_table(gadget), gadget.levels, operands)?;
-            return Ok(Digits { words, gadget, rows });
+            return Ok(GadgetDigits { words, gadget, rows });
         }
         let (n, stride) = (self.degree(), self.stride());
         let secret = operands.iter().any(|operand| operand.is_secret());
@@ -209,12 +209,12 @@ impl Ring {
             let mut limbs: Vec<&mut [u32]> = limbs.chunks_exact_mut(stride).map(|limb| &mut limb[..n]).collect();
             self.forward(prime, &mut limbs);
         }
-        Ok(Digits { words, gadget, rows })
+        Ok(GadgetDigits { words, gadget, rows })
     }
 
     /// Refuses digits that are not the only one of one decomposed polynomial. The limbs of their words are its
     /// residues.
-    pub(crate) fn check_only_digit(&self, digits: &Digits, chain: usize) -> Result<(), RingError> {
+    pub(crate) fn check_only_digit(&self, digits: &GadgetDigits, chain: usize) -> Result<(), RingError> {
         const OPERATION: &str = "use a digit as a polynomial";
         self.check_words(OPERATION, &digits.words)?;
         if digits.rows != 1 {
@@ -232,7 +232,7 @@ impl Ring {
     ///
     /// # Errors
     /// If there are several digits or polynomials, or they are of another ring.
-    pub fn digit_value(&self, digits: &Digits) -> Result<Poly, RingError> {
+    pub fn digit_value(&self, digits: &GadgetDigits) -> Result<Poly, RingError> {
         let basis = Basis::chain(digits.gadget.chain);
         self.check_only_digit(digits, basis.chain)?;
         let mut poly = self.poly_of(digits.words.duplicate(), basis, Domain::Evaluation);
@@ -250,7 +250,7 @@ impl Ring {
     ///
     /// # Errors
     /// If digits and key are of different gadgets, numbers of components or rings.
-    pub fn digit_product(&self, digits: &Digits, key: &DigitKey) -> Result<[Poly; 2], RingError> {
+    pub fn digit_product(&self, digits: &GadgetDigits, key: &DigitKey) -> Result<[Poly; 2], RingError> {
         self.check_digit_key(digits, key)?;
         if let Some(on) = self.on() {
             return on.digit_product(self, digits, key);
@@ -274,7 +274,7 @@ impl Ring {
     pub fn add_rotated_differences(
         &self,
         acc: &mut [Poly; 2],
-        digits: &Digits,
+        digits: &GadgetDigits,
         terms: &[(u32, &DigitKey)],
     ) -> Result<(), RingError> {
         const OPERATION: &str = "add rotated differences";
@@ -330,7 +330,7 @@ impl Ring {
         Ok(result)
     }
 
-    fn digit_product_limb(&self, prime: usize, digits: &Digits, key: &DigitKey, out: [&mut [u32]; 2]) {
+    fn digit_product_limb(&self, prime: usize, digits: &GadgetDigits, key: &DigitKey, out: [&mut [u32]; 2]) {
         let stride = self.stride();
         let limbs = digits.words[prime * digits.rows * stride..][..digits.rows * stride].chunks_exact(stride);
         let limbs: Vec<&[u32]> = limbs.map(|limb| &limb[..self.degree()]).collect();
@@ -338,7 +338,7 @@ impl Ring {
         self.kernels().inner_product(self.modulus(prime), &limbs, &rows, out);
     }
 
-    fn check_digit_key(&self, digits: &Digits, key: &DigitKey) -> Result<(), RingError> {
+    fn check_digit_key(&self, digits: &GadgetDigits, key: &DigitKey) -> Result<(), RingError> {
         const OPERATION: &str = "digit product";
         self.check_words(OPERATION, &digits.words)?;
         self.check_rows(OPERATION, key)?;

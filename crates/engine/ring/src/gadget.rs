@@ -76,14 +76,14 @@ fn half(ring: &Ring, prime: usize) -> u32 {
 }
 
 /// A polynomial whose digits are raised to the extended basis, for products with many keys (hoisting).
-pub struct Decomposed {
+pub struct RnsDigits {
     /// `[prime][digit]` limbs.
     pub(crate) words: Words,
     pub(crate) basis: Basis,
     pub(crate) digits: usize,
 }
 
-impl Decomposed {
+impl RnsDigits {
     /// The basis of the decomposed polynomial.
     pub fn basis(&self) -> Basis {
         self.basis
@@ -193,7 +193,7 @@ impl Ring {
     ///
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes, or the ring has none.
-    pub fn decompose(&self, poly: &Poly) -> Result<Decomposed, RingError> {
+    pub fn decompose(&self, poly: &Poly) -> Result<RnsDigits, RingError> {
         let basis = self.check_digits(poly)?;
         if let Some(on) = self.on() {
             return on.decompose(self, poly);
@@ -209,7 +209,7 @@ impl Ring {
             self.raise_tile(&table, tile, primes, poly, &plain, words);
             self.copy_own_digits(&table, primes, poly, words);
         });
-        Ok(Decomposed { words, basis, digits })
+        Ok(RnsDigits { words, basis, digits })
     }
 
     /// `sum_d digit_d key_d` for both components of the key, over [`Ring::switching_basis`]: `P` times the product.
@@ -257,7 +257,7 @@ impl Ring {
     ///
     /// # Errors
     /// If the key covers fewer chain primes than the digits or has other special primes.
-    pub fn gadget_product_hoisted(&self, digits: &Decomposed, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
+    pub fn gadget_product_hoisted(&self, digits: &RnsDigits, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         self.check_key("hoisted gadget product", digits.basis, key)?;
         self.check_words("hoisted gadget product", &digits.words)?;
         if let Some(on) = self.on() {

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::basis::Domain;
 use crate::error::RingError;
-use crate::gadget::Decomposed;
+use crate::gadget::RnsDigits;
 use crate::gadget_key::GadgetKey;
 use crate::poly::Poly;
 use crate::ring::Ring;
@@ -16,7 +16,7 @@ impl Ring {
     /// # Errors
     /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the
     /// ring.
-    pub fn hoisted_sum(&self, digits: &Decomposed, terms: &[(&GadgetKey, u64)]) -> Result<[Poly; 2], RingError> {
+    pub fn hoisted_sum(&self, digits: &RnsDigits, terms: &[(&GadgetKey, u64)]) -> Result<[Poly; 2], RingError> {
         const OPERATION: &str = "hoisted sum";
         if terms.is_empty() {
             return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "at least one" });

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use zeroize::Zeroize;
 
 use crate::basis::{Basis, Domain};
-use crate::digits::Digits;
+use crate::digits::GadgetDigits;
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
@@ -40,16 +40,16 @@ pub struct GaloisSums {
     transformed: Vec<Poly>,
 }
 
-/// A polynomial whose images are multiplied with factors. Made by [`Ring::orbit_key`].
-pub struct OrbitKey {
+/// A polynomial whose images are multiplied with factors. Made by [`Ring::orbit_table`].
+pub struct OrbitTable {
     /// For each prime and each half in orbit order, its values twice, so that every window is contiguous.
     pub(crate) words: Words,
     chain: usize,
 }
 
-impl std::fmt::Debug for OrbitKey {
+impl std::fmt::Debug for OrbitTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OrbitKey").field("chain", &self.chain).finish_non_exhaustive()
+        f.debug_struct("OrbitTable").field("chain", &self.chain).finish_non_exhaustive()
     }
 }
 
@@ -132,7 +132,7 @@ impl Ring {
         shape: OrbitShape,
         words: &mut [u32],
         index: usize,
-        digits: &Digits,
+        digits: &GadgetDigits,
     ) -> Result<(), RingError> {
         self.check_orbit(shape, 1, words)?;
         if index >= shape.factors {
@@ -158,13 +158,13 @@ impl Ring {
     /// # Errors
     /// If the polynomial is in the coefficient domain or over other than chain primes, or the ring is
     /// conjugate-invariant.
-    pub fn orbit_key(&self, key: &Poly) -> Result<OrbitKey, RingError> {
+    pub fn orbit_table(&self, key: &Poly) -> Result<OrbitTable, RingError> {
         const OPERATION: &str = "sum over an orbit";
         self.check_standard(OPERATION)?;
         let chain = key.basis().chain;
         self.check_values(OPERATION, key, Basis::chain(chain))?;
         if let Some(on) = self.on() {
-            return Ok(OrbitKey { words: on.orbit_key(self, key)?, chain });
+            return Ok(OrbitTable { words: on.orbit_table(self, key)?, chain });
         }
         let key = &*self.here(key)?;
         let (n, order) = (self.degree(), self.orbit_order());
@@ -178,7 +178,7 @@ impl Ring {
             // Factors are plain residues, so the key takes the factor that products lose.
             self.kernels().scale_assign(modulus, doubled, modulus.shoup(modulus.r));
         }
-        Ok(OrbitKey { words, chain })
+        Ok(OrbitTable { words, chain })
     }
 
     /// Sums `sum_i d_i sigma^i(key)` over the factors of lists, where `sigma` is `X -> X^5`, in the evaluation domain:
@@ -193,7 +193,7 @@ impl Ring {
         &self,
         shape: OrbitShape,
         words: Stored<'_, u32>,
-        keys: &[&[OrbitKey]],
+        keys: &[&[OrbitTable]],
     ) -> Result<Vec<Poly>, RingError> {
         const OPERATION: &str = "sum over an orbit";
         self.check_orbit(shape, keys.len(), words.items)?;
@@ -224,7 +224,7 @@ impl Ring {
     }
 
     /// The sums of one list.
-    fn list_sums(&self, shape: OrbitShape, words: &[u32], keys: &[OrbitKey]) -> Vec<Poly> {
+    fn list_sums(&self, shape: OrbitShape, words: &[u32], keys: &[OrbitTable]) -> Vec<Poly> {
         let (n, half, blocks) = (self.degree(), self.degree() / 2, self.degree() / TABLE_BLOCK);
         let secret = keys.iter().any(|key| key.words.is_secret());
         let unit_sums = |(number, unit): (usize, &[u32])| {
@@ -322,7 +322,7 @@ mod tests {
                     }
                     galois = galois * 5 % (2 * N as u64);
                 }
-                let keys = keys.map(|key| ring.orbit_key(&key).unwrap());
+                let keys = keys.map(|key| ring.orbit_table(&key).unwrap());
                 let copy = DeviceCopy::default();
                 let found = ring.orbit_sums(shape, Stored::new(&words, &copy), &[&keys]).unwrap();
                 assert_eq!(found.len(), 3);
@@ -359,18 +359,18 @@ mod tests {
         let shape = OrbitShape { factors: 2, chain: 2 };
         let mut words = vec![0; ring.orbit_words(shape)];
         let copy = DeviceCopy::default();
-        let sums = |shape: OrbitShape, words: &[u32], key: OrbitKey| {
+        let sums = |shape: OrbitShape, words: &[u32], key: OrbitTable| {
             ring.orbit_sums(shape, Stored::new(words, &copy), &[&[key]])
         };
-        let key = ring.orbit_key(&poly).unwrap();
+        let key = ring.orbit_table(&poly).unwrap();
         assert!(matches!(sums(shape, &words[1..], key), Err(RingError::Length { .. })));
-        let narrow = || ring.orbit_key(&ring.zero(Basis::chain(1), Domain::Evaluation)).unwrap();
+        let narrow = || ring.orbit_table(&ring.zero(Basis::chain(1), Domain::Evaluation)).unwrap();
         assert!(matches!(sums(shape, &words, narrow()), Err(RingError::Basis { .. })));
         let other = rings().next().unwrap();
-        let foreign = other.orbit_key(&other.zero(Basis::chain(2), Domain::Evaluation)).unwrap();
+        let foreign = other.orbit_table(&other.zero(Basis::chain(2), Domain::Evaluation)).unwrap();
         assert!(matches!(sums(shape, &words, foreign), Err(RingError::ForeignOperand { .. })));
         assert!(matches!(
-            ring.orbit_key(&ring.zero(Basis::chain(1), Domain::Coefficient)),
+            ring.orbit_table(&ring.zero(Basis::chain(1), Domain::Coefficient)),
             Err(RingError::Domain { .. })
         ));
         let coefficients = ring.zero(Basis::chain(2), Domain::Coefficient);

@@ -1,6 +1,6 @@
 //! Key-switching: relinearisation, automorphisms, hoisting, and division by primes.
 
-use unspoken_ring::{Basis, Decomposed, Domain, GadgetKey, Poly, Ring};
+use unspoken_ring::{Basis, Domain, GadgetKey, Poly, Ring, RnsDigits};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -41,7 +41,7 @@ impl ExtendedCiphertext {
 /// A ciphertext with the digits of its second component already raised, so that many automorphisms share one raise.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
-    digits: Decomposed,
+    digits: RnsDigits,
 }
 
 impl Ciphertext {

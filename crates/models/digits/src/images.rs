@@ -174,7 +174,7 @@ fn read_idx(path: PathBuf, magic: u32, item: &[u32]) -> Result<Vec<u8>, DataErro
     let mut content = Vec::new();
     file.take(bytes + 1).read_to_end(&mut content).map_err(failed)?;
     if content.len() as u64 != bytes {
-        return Err(refuse(format!("{} bytes behind the header or more", content.len()), format!("{bytes}")));
+        return Err(refuse(format!("{} bytes after the header or more", content.len()), format!("{bytes}")));
     }
     Ok(content)
 }

@@ -106,7 +106,7 @@ pub fn perplexity(model: &Model, tokens: &[u32], window: usize) -> Result<f64, I
 ///
 /// # Errors
 /// [`InputError`] as for [`Model::forward`]; [`InputError::Empty`] if no text has two tokens.
-pub fn perplexity_behind(
+pub fn perplexity_after(
     model: &Model,
     prefix: &[u32],
     texts: &[Vec<u32>],

@@ -80,7 +80,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// The errors of [`Tokenizer::encode`].
-    pub fn encode_behind(&self, text: &str) -> Result<Vec<u32>, InputError> {
+    pub fn encode_continuation(&self, text: &str) -> Result<Vec<u32>, InputError> {
         // A space in front would make a token of nothing.
         if text.is_empty() {
             return Ok(Vec::new());

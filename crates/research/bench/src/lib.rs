@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 pub use clock::Clock;
 use harness::Harness;
-pub use machine::{Machine, peak_memory_bytes};
+pub use machine::{MachineInfo, peak_memory_bytes};
 pub use row::Row;
 
 /// What to measure.

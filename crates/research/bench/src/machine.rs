@@ -6,7 +6,7 @@ use unspoken_ring::Backend;
 
 /// The machine, for the head of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineInfo {
     /// The processor's name; `unknown` if the system does not report it.
     pub processor: String,
     /// Number of logical cores that this process may use.
@@ -15,12 +15,12 @@ pub struct Machine {
     pub backend: &'static str,
 }
 
-impl Machine {
+impl MachineInfo {
     /// Detects this machine.
     pub fn detect() -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-        Machine {
+        MachineInfo {
             processor: name.map_or("unknown", |(_, name)| name.trim()).to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             backend: Backend::detect().name(),
@@ -28,7 +28,7 @@ impl Machine {
     }
 }
 
-impl fmt::Display for Machine {
+impl fmt::Display for MachineInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} cores, {} backend", self.processor, self.cores, self.backend)
     }
@@ -60,7 +60,7 @@ mod tests {
         let before = peak_memory_bytes().unwrap();
         let block = std::hint::black_box(vec![1u8; before as usize + (64 << 20)]);
         assert!(peak_memory_bytes().unwrap() >= before + (60 << 20), "{}", block.len());
-        assert!(Machine::detect().cores >= 1);
+        assert!(MachineInfo::detect().cores >= 1);
         assert!(available_memory_bytes().unwrap() > 1 << 20);
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
-use unspoken_bench::{Clock, Machine, Options, Row, Suite};
+use unspoken_bench::{Clock, MachineInfo, Options, Row, Suite};
 
 /// Measure algorithms against baselines
 ///
@@ -107,7 +107,7 @@ fn measure(arguments: &Measurement) -> anyhow::Result<()> {
         root: arguments.root.clone(),
         ..Options::default()
     };
-    eprintln!("{}", Machine::detect());
+    eprintln!("{}", MachineInfo::detect());
     let mut print = |row: Row| match serde_json::to_string(&row) {
         Ok(line) if arguments.json => println!("{line}"),
         _ => println!("{}", text_line(&row)),

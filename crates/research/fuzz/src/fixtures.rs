@@ -18,7 +18,7 @@ use unspoken_embedding::{
     compress_by_gumbel,
 };
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
-use unspoken_lookup::Plan;
+use unspoken_lookup::LookupPlan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_query::QueryForm;
 use unspoken_ring::{Basis, SecretRng};
@@ -111,7 +111,7 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 });
 
 fn classifier(parameters: &CkksParameters) -> ClassifyServer {
-    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let plan = Some(LookupPlan::BabyGiant { babies: 2 });
     let options = ClassifyOptions { plan, short_queries: false, ..ClassifyOptions::default() };
     ClassifyServer::new(MODEL.tables(), parameters, &options).expect("levels suffice")
 }
@@ -166,7 +166,7 @@ pub static GUMBEL_TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
 });
 
 fn embedder(parameters: &CkksParameters, short_queries: bool) -> EmbedServer {
-    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let plan = Some(LookupPlan::BabyGiant { babies: 2 });
     let options = EmbedOptions { plan, short_queries, ..EmbedOptions::default() };
     EmbedServer::new(TABLE.subtables(), parameters, &options).expect("levels suffice")
 }
@@ -179,7 +179,7 @@ pub static SMALL_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DE
 
 /// The same with short compact queries.
 pub static SHORT_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| {
-    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let plan = Some(LookupPlan::BabyGiant { babies: 2 });
     let options = EmbedOptions { plan, query: QueryForm::Compact, ..EmbedOptions::default() };
     EmbedServer::new(TABLE.subtables(), &QUERY, &options).expect("levels suffice")
 });
@@ -226,7 +226,7 @@ pub static HEAD: LazyLock<LinearHead> = LazyLock::new(|| {
 });
 
 fn layer(parameters: &CkksParameters) -> HeadServer {
-    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let plan = Some(LookupPlan::BabyGiant { babies: 2 });
     let options = ClassifyOptions { plan, short_queries: false, ..ClassifyOptions::default() };
     HeadServer::new(&HeadTables::new(&HEAD, TABLE.subtables()).expect("the head fits the table"), parameters, &options)
         .expect("levels suffice")

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use serde_json::json;
 use unspoken_llama::{Circuit, DesignOptions, Preparation, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, KvCache, TamedModel, Tokenizer};
+use unspoken_llama_model::{ClientModel, KvCache, RotatedModel, Tokenizer};
 
 use crate::Target;
 use crate::embedding::repair_safetensors;
@@ -113,7 +113,7 @@ pub struct Prepared {
     /// The preparation.
     pub preparation: Preparation,
     /// The server's half.
-    pub tamed: TamedModel,
+    pub tamed: RotatedModel,
     /// The client's half.
     pub client: Arc<ClientModel>,
 }
@@ -136,7 +136,7 @@ pub static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
         options: DesignOptions { degrees: vec![7, 15, 31], bits: 8.0, ..DesignOptions::default() },
         ranges,
     };
-    let tamed = TamedModel::new(model, preparation.prefix.clone());
+    let tamed = RotatedModel::new(model, preparation.prefix.clone());
     let client = Arc::new(ClientModel::new(&tamed, tokenizer));
     Prepared { preparation, tamed, client }
 });

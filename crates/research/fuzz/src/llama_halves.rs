@@ -4,7 +4,7 @@ use std::fs;
 
 use ndarray::Array2;
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Coverage, TamedModel};
+use unspoken_llama_model::{ClientModel, Coverage, RotatedModel};
 
 use crate::Target;
 use crate::files::{self, Directory};
@@ -47,7 +47,7 @@ pub static CLIENT: Target = Target {
         let seed = |tied| {
             let LoadedModel { model, tokenizer } = small_model(tied);
             let directory = Directory::empty();
-            let client = ClientModel::new(&TamedModel::new(model, vec![1]), tokenizer);
+            let client = ClientModel::new(&RotatedModel::new(model, vec![1]), tokenizer);
             client.with_coverage(Coverage::new([1, 2, 5])).save(directory.path()).expect("saves");
             saved(&directory, &CLIENT_FILES)
         };
@@ -55,15 +55,15 @@ pub static CLIENT: Target = Target {
     },
 };
 
-/// `TamedModel::load`: can be saved to the same file again.
+/// `RotatedModel::load`: can be saved to the same file again.
 pub static TAMED: Target = Target {
     name: "llama_tamed",
     run: |data| {
         let directory = Directory::of(data, &TAMED_FILE);
-        let Ok(tamed) = TamedModel::load(directory.path()) else { return false };
+        let Ok(tamed) = RotatedModel::load(directory.path()) else { return false };
         let again = Directory::empty();
         tamed.save(again.path()).expect("saves");
-        let read = TamedModel::load(again.path()).expect("its own file");
+        let read = RotatedModel::load(again.path()).expect("its own file");
         assert_eq!((read.id(), read.prefix()), (tamed.id(), tamed.prefix()));
         assert_eq!(read.model().config, tamed.model().config);
         true
@@ -76,7 +76,7 @@ pub static TAMED: Target = Target {
     seeds: || {
         let seed = |tied| {
             let directory = Directory::empty();
-            TamedModel::new(small_model(tied).model, vec![1]).save(directory.path()).expect("saves");
+            RotatedModel::new(small_model(tied).model, vec![1]).save(directory.path()).expect("saves");
             saved(&directory, &TAMED_FILE)
         };
         vec![seed(true), seed(false)]

@@ -1,7 +1,7 @@
 //! The target for plans of permutations.
 
 use unspoken_ckks::{CkksParameters, CostModel, Preset};
-use unspoken_permute::{Packing, Permutation, Plan, Task};
+use unspoken_permute::{Packing, Permutation, PermutationPlan, PermutationTask};
 
 use crate::Target;
 use crate::fixtures::PRESET;
@@ -13,10 +13,10 @@ const LENGTH: usize = 16;
 pub static PLAN: Target = Target {
     name: "permute_plan",
     run: |data| {
-        let Ok(plan) = serde_json::from_slice::<Plan>(data) else { return false };
+        let Ok(plan) = serde_json::from_slice::<PermutationPlan>(data) else { return false };
         assert_eq!(plan.permutation().expect("it was checked").len(), plan.length());
         let again = serde_json::to_vec(&plan).expect("numbers and lists");
-        assert!(serde_json::from_slice::<Plan>(&again).expect("it was read before") == plan);
+        assert!(serde_json::from_slice::<PermutationPlan>(&again).expect("it was read before") == plan);
         true
     },
     repair: |_| {},
@@ -29,7 +29,7 @@ pub static PLAN: Target = Target {
 /// A plan of each strategy.
 fn plans(parameters: &CkksParameters, packing: Packing) -> Vec<Vec<u8>> {
     let permutation = Permutation::random(LENGTH, 1).expect("a short one");
-    let task = Task::new(&permutation, packing, parameters, 0);
+    let task = PermutationTask::new(&permutation, packing, parameters, 0);
     let explanation = task.explain(parameters, &CostModel::nominal(parameters)).expect("a valid permutation");
     let mut seen = Vec::new();
     let first = explanation.rows().iter().filter(|row| {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use prost::Message;
-use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
+use unspoken_gsw::{BinaryRingLiteral, BootstrapLiteral, GadgetLiteral, LweLiteral};
 use unspoken_pir::{
     Description, PROTOCOL_VERSION, PirClient, PirOptions, PirServer, Question, SHARD_PROTOCOL_VERSION, ShardDescription,
 };
@@ -339,7 +339,7 @@ static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
     let one = |log2_base| GadgetLiteral { log2_base, levels: 1 };
     let literal = PirLiteral {
         bootstrap: BootstrapLiteral {
-            ring: SmallRingLiteral {
+            ring: BinaryRingLiteral {
                 name: "insecure_fuzz",
                 degree: 512,
                 primes: primes_descending(1 << 25, 1 << 26, 1024).take(1).collect(),

@@ -71,7 +71,7 @@ pub const OPERATIONS: &[(&str, Work)] = &[
             let (shape, copy) = (OrbitShape { factors, chain: 2 }, DeviceCopy::default());
             let words = residues(ring, 2 * ring.orbit_words(shape));
             let keys = |first: usize| -> Result<Vec<_>, RingError> {
-                (first..first + queries).map(|i| ring.orbit_key(&p[i % 9])).collect()
+                (first..first + queries).map(|i| ring.orbit_table(&p[i % 9])).collect()
             };
             let keys = [keys(0)?, keys(3)?];
             sums.extend(ring.orbit_sums(shape, Stored::new(&words, &copy), &[&keys[0], &keys[1]])?);

@@ -150,7 +150,7 @@ impl Journal {
         }
         let header = self.block(from.offset)?;
         if header == [0; BLOCK] {
-            return self.nothing_behind(from.offset, length);
+            return self.nothing_after(from.offset, length);
         }
         let bad_header = |what| self.corrupted(from.offset..from.offset + BLOCK as u64, what);
         let [version, records, count] =
@@ -194,7 +194,7 @@ impl Journal {
 
     /// Checks that only zeros follow. They are not damage: a file system may extend a file before its content is
     /// written.
-    fn nothing_behind<T>(&self, offset: u64, length: u64) -> Result<Option<T>, DatabaseError> {
+    fn nothing_after<T>(&self, offset: u64, length: u64) -> Result<Option<T>, DatabaseError> {
         let mut buffer = vec![0; 1 << 16];
         let mut at = offset;
         while at < length {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use unspoken_gsw::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing};
+use unspoken_gsw::{BinaryRing, BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral};
 use unspoken_ring::{Backend, Device, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
 use unspoken_rlwe::INSECURE_PREFIX;
 
@@ -103,7 +103,7 @@ impl PirParameters {
             let (found, needed) = (f64::from(literal.bit_body_bits), f64::from(least));
             return Err(SchemeError::Parameters { name, what, found, needed });
         }
-        SmallRing::check_lwe(ring.name(), literal.compact)?;
+        BinaryRing::check_lwe(ring.name(), literal.compact)?;
         let ResponseLiteral { degree, prime, gadget, .. } = literal.response;
         let kind = RingKind::Standard;
         let response =
@@ -194,7 +194,7 @@ impl PirParameters {
     }
 
     /// The ring of the computation.
-    pub fn ring(&self) -> &SmallRing {
+    pub fn ring(&self) -> &BinaryRing {
         self.0.bootstrap.ring()
     }
 

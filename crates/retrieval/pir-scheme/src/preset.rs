@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
+use unspoken_gsw::{BinaryRingLiteral, BootstrapLiteral, GadgetLiteral, LweLiteral};
 use unspoken_ring::modular::primes_descending;
 
 use crate::error::SchemeError;
@@ -63,7 +63,7 @@ impl Preset {
         let small = self == Preset::InsecureN11;
         PirLiteral {
             bootstrap: BootstrapLiteral {
-                ring: SmallRingLiteral {
+                ring: BinaryRingLiteral {
                     name,
                     degree,
                     primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),

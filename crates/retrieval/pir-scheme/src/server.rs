@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use unspoken_gsw::{Choice, GswError, Rgsw, RlweCiphertext, SmallRing};
+use unspoken_gsw::{BinaryRing, Choice, GswError, Rgsw, RlweCiphertext};
 use unspoken_ring::{Poly, TableFactors};
 
 use crate::database::{EntryChange, TableView};
@@ -114,7 +114,7 @@ const MAX_INNER_BITS: u32 = 9;
 /// Most bits of the number of columns that are summed at one time: 32 columns for each thread. The sums stay in the
 /// cache until one of them is selected, and in memory that the ring keeps. A device sums the largest number that it
 /// may.
-fn most_inner_bits(ring: &SmallRing) -> u32 {
+fn most_inner_bits(ring: &BinaryRing) -> u32 {
     if is_on_device(ring) {
         return MAX_INNER_BITS;
     }
@@ -216,7 +216,7 @@ pub(crate) fn row_sums(
 }
 
 /// The chosen ones of many ciphertexts, by bits of one gadget.
-pub(crate) fn chosen(ring: &SmallRing, choices: &[Choice<'_>]) -> Result<Vec<RlweCiphertext>, SchemeError> {
+pub(crate) fn chosen(ring: &BinaryRing, choices: &[Choice<'_>]) -> Result<Vec<RlweCiphertext>, SchemeError> {
     if is_on_device(ring) {
         return Ok(Rgsw::choose_each(ring, choices)?);
     }
@@ -226,7 +226,7 @@ pub(crate) fn chosen(ring: &SmallRing, choices: &[Choice<'_>]) -> Result<Vec<Rlw
 
 /// Selects the entry whose number the bits encrypt, the lowest bit first.
 pub(crate) fn selected(
-    ring: &SmallRing,
+    ring: &BinaryRing,
     mut entries: Vec<RlweCiphertext>,
     bits: &[Rgsw],
 ) -> Result<RlweCiphertext, SchemeError> {
@@ -246,7 +246,7 @@ const MIN_OF_TWO_THREADS: usize = 32;
 /// Selects from each half with the lower bits, then between both with the highest bit. Half by half, what is in use
 /// stays in the cache.
 fn selected_by_halves(
-    ring: &SmallRing,
+    ring: &BinaryRing,
     mut entries: Vec<RlweCiphertext>,
     bits: &[Rgsw],
 ) -> Result<RlweCiphertext, SchemeError> {
@@ -262,7 +262,7 @@ fn selected_by_halves(
 
 /// Rotates entries so that the piece that the bits of each select is at place 0.
 pub(crate) fn rotated_to_front(
-    ring: &SmallRing,
+    ring: &BinaryRing,
     mut entries: Vec<RlweCiphertext>,
     places: &[&[Rgsw]],
 ) -> Result<Vec<RlweCiphertext>, SchemeError> {
@@ -277,7 +277,7 @@ pub(crate) fn rotated_to_front(
 
 /// Entries times `X^-shift`.
 fn rotated_back(
-    ring: &SmallRing,
+    ring: &BinaryRing,
     entries: &[RlweCiphertext],
     shift: usize,
 ) -> Result<Vec<RlweCiphertext>, SchemeError> {

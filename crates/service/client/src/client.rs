@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::time::Instant;
 
 use bytes::Bytes;
-use unspoken_encrypt::{Needs, Plan};
+use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
 use zeroize::Zeroizing;
@@ -303,7 +303,7 @@ impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
     ///
     /// # Errors
     /// [`ClientError`], if the system has no randomness or no thread.
-    pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
+    pub fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ClientError> {
         self.half.prepare(needs).map_err(ClientError::of_application)
     }
 

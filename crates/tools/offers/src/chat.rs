@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use unspoken_chat::{ChatServer, PassInput, ServedModel, ServerOptions};
-use unspoken_llama_model::TamedModel;
+use unspoken_llama_model::RotatedModel;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::Applications;
 
@@ -88,7 +88,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
              `unspoken llama prepare` again"
         );
     }
-    let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
+    let served = ServedModel::new(&preparation, RotatedModel::load(offer.path())?)?;
     let mut server = ChatServer::new(served, &parameters, &options)?;
     // The sessions are on the device alone; the session of the answer is a part of what the answer needs.
     let ((sessions, session_bytes), working_bytes) = (server.sessions(), server.limits().working_bytes);

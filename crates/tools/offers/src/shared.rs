@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use unspoken_lookup::{Plan, Precision};
+use unspoken_lookup::{LookupPlan, Precision};
 use unspoken_protocol::{CkksServerHalf, ServerHalf};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::KeyStorage;
@@ -105,7 +105,7 @@ pub fn report_choice(offer: &Offer, LargestError(error): LargestError, half: &im
 }
 
 /// The plan given in the offer; `None` if the planner is to choose.
-pub fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
+pub fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<LookupPlan>> {
     match offer.option::<String>("plan")?.as_deref() {
         None | Some("auto") => Ok(None),
         Some(_) => offer.option("plan"),

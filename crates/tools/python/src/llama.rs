@@ -30,7 +30,7 @@ impl LlamaModel {
 
     /// Tokens of a text that follows another.
     fn tokens(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
-        Ok(py.detach(|| self.0.tokenizer().encode_behind(text)).map_err(Failure::from)?)
+        Ok(py.detach(|| self.0.tokenizer().encode_continuation(text)).map_err(Failure::from)?)
     }
 
     /// The texts of the tokens that the preparation of the model never ran.

@@ -10,7 +10,7 @@ use std::path::Path;
 use unspoken_chat::{ChatServer, ServedModel, ServerOptions};
 use unspoken_ckks::Preset;
 use unspoken_llama::Preparation;
-use unspoken_llama_model::TamedModel;
+use unspoken_llama_model::RotatedModel;
 use unspoken_server::{Applications, Server, ServerConfig, shutdown_signal};
 use unspoken_wire::v1::{ModelFile, PublishedModel};
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let directory = Path::new(directory);
     let [record, ranges] = Preparation::FILES.map(|name| std::fs::read(directory.join(name)));
-    let served = ServedModel::new(&Preparation::from_bytes(&record?, &ranges?)?, TamedModel::load(directory)?)?;
+    let served = ServedModel::new(&Preparation::from_bytes(&record?, &ranges?)?, RotatedModel::load(directory)?)?;
     let options = ServerOptions { chunk: 8, chunks: 2, ..ServerOptions::default() };
     let half = ChatServer::new(served, &Preset::find(PRESET)?.build()?, &options)?;
     let file = |path: &str| -> Result<ModelFile, Box<dyn Error>> {

@@ -2,7 +2,7 @@
 
 use unspoken_digits_model::{Image, Network, digit};
 use unspoken_fasttext::Model;
-use unspoken_llama_model::{ClientModel, TamedModel};
+use unspoken_llama_model::{ClientModel, RotatedModel};
 use unspoken_store::ModelFiles;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
@@ -19,7 +19,7 @@ pub struct ClearModel(Known);
 enum Known {
     Text(Box<Model>),
     Digits(Box<Network>),
-    Language(Box<(TamedModel, ClientModel)>),
+    Language(Box<(RotatedModel, ClientModel)>),
 }
 
 #[wasm_bindgen]
@@ -43,7 +43,7 @@ impl ClearModel {
                 Known::Digits(Box::new(network))
             }
             "llama" if has("tamed.safetensors") => {
-                let tamed = TamedModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
+                let tamed = RotatedModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
                 let client = ClientModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
                 if tamed.id() != client.id() {
                     let text = format!("model: found halves of two models, {} and {}", tamed.id(), client.id());

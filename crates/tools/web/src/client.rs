@@ -41,7 +41,7 @@ export type Answer = Classified | Recognised | Retrieved;
 /** What a continued text has so far, and why it has ended, if it has. */
 export interface Told {
   text: string; tokens: number; passes: number;
-  /** Tokens that the client had guessed, so that the same pass gave the one behind them too. */
+  /** Tokens that the client had guessed, so that the same pass gave the one after them too. */
   guessed: number;
   /** Tokens of both texts that the preparation of the model never ran: the service's answer may be refused or wrong. */
   uncovered: string[];

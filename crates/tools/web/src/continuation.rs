@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use unspoken_chat::{ChatClient, ChatError, PrivateGeneration, SessionId};
-use unspoken_llama_model::{ClientModel, Generation, InputError, TamedModel};
+use unspoken_llama_model::{ClientModel, Generation, InputError, RotatedModel};
 use unspoken_protocol::ClientHalf;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
@@ -22,7 +22,7 @@ pub(crate) struct Beginning<'a> {
 impl Beginning<'_> {
     /// The public and the private tokens. Neither part has a token for the begin of a text: the prefix has it.
     fn tokens(&self, model: &ClientModel) -> Result<(Vec<u32>, Zeroizing<Vec<u32>>), Failure> {
-        let encode = |text: &str| model.tokenizer().encode_behind(text).map_err(refused);
+        let encode = |text: &str| model.tokenizer().encode_continuation(text).map_err(refused);
         Ok((encode(self.public)?, Zeroizing::new(encode(self.private)?)))
     }
 }
@@ -76,7 +76,7 @@ impl Continuation {
     /// The text of the generated tokens.
     fn text(&self) -> Result<Zeroizing<String>, Failure> {
         let (prompt, generated) = self.generation.text().split_at(self.prompt);
-        text_behind(&self.model, prompt, generated)
+        text_after(&self.model, prompt, generated)
     }
 }
 
@@ -107,7 +107,7 @@ impl Continuation {
 }
 
 /// The text of `tokens`, which follow the tokens `before`. The text of `before` is not in it.
-fn text_behind(model: &ClientModel, before: &[u32], tokens: &[u32]) -> Result<Zeroizing<String>, Failure> {
+fn text_after(model: &ClientModel, before: &[u32], tokens: &[u32]) -> Result<Zeroizing<String>, Failure> {
     let mut stream = model.tokenizer().stream(before).map_err(refused)?;
     let pieces: Vec<Zeroizing<String>> = tokens
         .iter()
@@ -120,12 +120,12 @@ fn text_behind(model: &ClientModel, before: &[u32], tokens: &[u32]) -> Result<Ze
 
 /// Continues a text in the clear.
 pub(crate) fn continued_in_the_clear(
-    (tamed, client): (&TamedModel, &ClientModel),
+    (tamed, client): (&RotatedModel, &ClientModel),
     beginning: &Beginning<'_>,
 ) -> Result<Zeroizing<String>, Failure> {
     let (public, private) = beginning.tokens(client)?;
     let prompt = Zeroizing::new([client.prefix(), &public, &private].concat());
     let generation = Generation::new(tamed.model(), &prompt, client.tokenizer().ends()).map_err(refused)?;
     let tokens = Zeroizing::new(generation.take(beginning.most_tokens).collect::<Vec<u32>>());
-    text_behind(client, &prompt, &tokens)
+    text_after(client, &prompt, &tokens)
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Evaluator, vector_bytes};
-use unspoken_encrypted_llama::{EncryptedMachine, PassPlace, Task};
+use unspoken_encrypted_llama::{EncryptedMachine, PartTask, PassPlace};
 use unspoken_protocol::{
     Call, CkksDescription, KeyLimits, KeyLoader, KeySetId, ProtocolError, Request, ServerHalf, check_device,
 };
@@ -130,11 +130,11 @@ impl ChatServer {
         keys::check(&self.description, &keys.evaluation)?;
         let received = part::from_bytes(parameters, self.program.circuit().rounds(), bytes)?;
         let made = match received.part.task {
-            Task::Function { .. } | Task::Heads { .. } => {
+            PartTask::Function { .. } | PartTask::Heads { .. } => {
                 Some(self.public.get(&received.tokens, || self.public_cache(&received.tokens, cancel))?)
             }
             // Bootstraps and products do not depend on the place of the pass.
-            Task::Refresh | Task::Coefficients | Task::Product { .. } => None,
+            PartTask::Refresh | PartTask::Coefficients | PartTask::Product { .. } => None,
         };
         let public = made.as_deref().unwrap_or(&self.prefix);
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use unspoken_protocol::ClientId;
 
 use super::ChatServer;
-use super::keeper::{Held, Keeper};
+use super::keeper::{SavedSessions, SessionEntry};
 use super::state::State;
 use crate::error::ChatError;
 use crate::kept::{Format, Kept, SessionStore, name_of};
@@ -60,11 +60,11 @@ impl ChatServer {
         let now = SystemTime::now();
         for kept in &found {
             let unused = now.duration_since(kept.written).unwrap_or_default();
-            self.sessions.put_back((kept.client, kept.session), Held::Stored, unused);
+            self.sessions.put_back((kept.client, kept.session), SessionEntry::Stored, unused);
         }
         let sessions = self.sessions.len();
         tracing::info!(sessions, removed = found.len() - sessions, "kept sessions that can be continued");
-        self.keeper = Some(Keeper { store, format });
+        self.keeper = Some(SavedSessions { store, format });
         Ok(self)
     }
 
@@ -76,7 +76,7 @@ impl ChatServer {
 
     /// Writes a session after a pass. If it cannot be written it is lost when this process ends.
     pub(super) fn keep(&self, (client, session): Key, state: &State) {
-        let Some(Keeper { store, format }) = &self.keeper else { return };
+        let Some(SavedSessions { store, format }) = &self.keeper else { return };
         let kept = Kept {
             client,
             session,
@@ -101,7 +101,7 @@ impl ChatServer {
         (client, session): (ClientId, SessionId),
         cancel: &AtomicBool,
     ) -> Result<Option<State>, ChatError> {
-        let Some(Keeper { store, format }) = &self.keeper else { return Ok(None) };
+        let Some(SavedSessions { store, format }) = &self.keeper else { return Ok(None) };
         let name = name_of(client, session);
         let read = store
             .open(&name)
@@ -123,7 +123,7 @@ impl ChatServer {
         };
         match self.public_cache(&kept.public, cancel) {
             Ok(public) => {
-                let chunks = self.description.chunks_behind(public.len());
+                let chunks = self.description.chunks_after(public.len());
                 let public = Arc::new(public);
                 Ok(Some(State { public, tokens: kept.public, private, begun: true, chunks }))
             }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unspoken_ckks::{Bootstrap, CkksParameters, CostModel, Encoder};
-use unspoken_encrypted_llama::{Program, WEIGHT_BITS};
+use unspoken_encrypted_llama::{PassProgram, WEIGHT_BITS};
 use unspoken_llama::{Circuit, Design, Preparation};
-use unspoken_llama_model::{Model, TamedModel};
+use unspoken_llama_model::{Model, RotatedModel};
 use unspoken_protocol::ProtocolError;
 use unspoken_rlwe::KeyStorage;
 use unspoken_store::ModelId;
@@ -36,7 +36,7 @@ impl ServedModel {
     ///
     /// # Errors
     /// If the two are not of the same model, or the preparation allows no polynomials.
-    pub fn new(preparation: &Preparation, tamed: TamedModel) -> Result<Self, ChatError> {
+    pub fn new(preparation: &Preparation, tamed: RotatedModel) -> Result<Self, ChatError> {
         if preparation.config != tamed.model().config || preparation.prefix != tamed.prefix() {
             let needed = "the files that one run of `unspoken llama prepare` wrote";
             return Err(ChatError::mismatch("tamed model", "that of another preparation", needed));
@@ -58,10 +58,10 @@ impl ServedModel {
     ///
     /// # Errors
     /// If the preset has no bootstraps or too few levels for the polynomials, or chunks do not fit it.
-    pub fn program(&self, parameters: &CkksParameters, chunk: usize) -> Result<Program, ChatError> {
+    pub fn program(&self, parameters: &CkksParameters, chunk: usize) -> Result<PassProgram, ChatError> {
         let plan = Bootstrap::for_products(parameters, WEIGHT_BITS).map_err(ProtocolError::from)?;
         let (model, sizes) = (Arc::clone(&self.model), (chunk, small_degree(parameters)));
-        let mut program = Program::new(&self.circuit, model, &self.design, plan, sizes)?;
+        let mut program = PassProgram::new(&self.circuit, model, &self.design, plan, sizes)?;
         program.place(&Encoder::new(parameters), self.prefix.len(), &CostModel::nominal(parameters))?;
         Ok(program)
     }

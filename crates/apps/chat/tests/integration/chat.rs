@@ -488,7 +488,7 @@ fn descriptions_that_make_no_sense_are_refused() {
     }
     // Another model.
     let mut other = setting.served();
-    other.id = unspoken_llama_model::TamedModel::new((*setting.model).clone(), vec![]).id();
+    other.id = unspoken_llama_model::RotatedModel::new((*setting.model).clone(), vec![]).id();
     let parameters = Preset::find(crate::common::PRESET).unwrap().build().unwrap();
     let other = ChatServer::new(other, &parameters, &options()).unwrap();
     let description = Description::insecure_from_bytes(&other.describe()).unwrap();

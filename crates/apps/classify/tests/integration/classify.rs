@@ -8,7 +8,7 @@ use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description};
 use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
-use unspoken_lookup::Plan;
+use unspoken_lookup::LookupPlan;
 use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind,
     KeyLoader, ProtocolError, Request, ServerHalf,
@@ -35,7 +35,7 @@ fn fitted(options: &TrainOptions) -> Model {
     fit(&texts, &labels, options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
 }
 
-fn server(model: &Model, plan: Plan) -> ClassifyServer {
+fn server(model: &Model, plan: LookupPlan) -> ClassifyServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     let options = ClassifyOptions { plan: Some(plan), ..ClassifyOptions::default() };
     ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
@@ -44,7 +44,7 @@ fn server(model: &Model, plan: Plan) -> ClassifyServer {
 /// A server without short queries.
 fn full_server(model: &Model) -> ClassifyServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    let plan = Some(Plan::BabyGiant { babies: 16 });
+    let plan = Some(LookupPlan::BabyGiant { babies: 16 });
     let options = ClassifyOptions { plan, short_queries: false, ..ClassifyOptions::default() };
     ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
 }
@@ -98,7 +98,7 @@ fn read<S: Borrow<str>>(
 #[test]
 fn encrypted_scores_are_the_models_scores() {
     let model = model(1);
-    for plan in [Plan::Paper, Plan::BabyGiant { babies: 16 }] {
+    for plan in [LookupPlan::Paper, LookupPlan::BabyGiant { babies: 16 }] {
         let server = server(&model, plan);
         let mut client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -251,7 +251,7 @@ fn the_preset_follows_from_the_error_of_scores() {
 #[test]
 fn plans_for_other_queries_are_refused() {
     let parameters = Preset::find("insecure_n11_depth24_scale52").unwrap().build().unwrap();
-    let options = ClassifyOptions { plan: Some(Plan::Indicator), ..ClassifyOptions::default() };
+    let options = ClassifyOptions { plan: Some(LookupPlan::Indicator), ..ClassifyOptions::default() };
     let error = ClassifyServer::new(model(1).tables(), &parameters, &options).err().unwrap();
     assert!(error.to_string().contains("indicator"), "{error}");
 }
@@ -259,7 +259,7 @@ fn plans_for_other_queries_are_refused() {
 #[test]
 fn answers_computed_with_other_keys_are_noticed() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let (one, mut two) = (client(&model, &server), client(&model, &server));
     let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
     let answer = ask(&server, &keys, &encrypt(&mut two, &GOOD).unwrap()).unwrap();
@@ -269,7 +269,7 @@ fn answers_computed_with_other_keys_are_noticed() {
 #[test]
 fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
     let model = model(1);
-    let expanded = server(&model, Plan::BabyGiant { babies: 16 });
+    let expanded = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let mut client = client(&model, &expanded);
     let (bundle, query) = (bundle(&client), encrypt(&mut client, &GOOD).unwrap());
     let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_limits().memory_bytes);
@@ -289,7 +289,7 @@ fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
 #[test]
 fn queries_have_one_length_whatever_they_ask() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let mut client = client(&model, &server);
     let mut length = |messages: &[&str]| encrypt(&mut client, messages).unwrap().len();
     let full = [vec!["a"; 3], vec!["free cash"; 8], vec![""; 5]].map(|messages| length(&messages));
@@ -307,11 +307,11 @@ fn queries_have_one_length_whatever_they_ask() {
 #[test]
 fn halves_of_different_models_do_not_meet() {
     let (one, two) = (model(1), model(2));
-    let server_one = server(&one, Plan::BabyGiant { babies: 16 });
+    let server_one = server(&one, LookupPlan::BabyGiant { babies: 16 });
     let description = Description::insecure_from_bytes(&server_one.description().to_bytes()).unwrap();
     let error = ClassifyClient::open(description, Arc::new(two.encoder().clone()), None).err().unwrap();
     assert!(error.to_string().contains("another model"), "{error}");
-    let server_two = server(&two, Plan::BabyGiant { babies: 16 });
+    let server_two = server(&two, LookupPlan::BabyGiant { babies: 16 });
     let mut client_two = client(&two, &server_two);
     let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
     let query = encrypt(&mut client_two, &["x"]).unwrap();
@@ -323,7 +323,7 @@ fn halves_of_different_models_do_not_meet() {
 #[test]
 fn hostile_bytes_are_refused() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let mut client = client(&model, &server);
     let bundle = bundle(&client);
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
@@ -347,7 +347,7 @@ fn hostile_bytes_are_refused() {
 #[test]
 fn work_stops_when_asked() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();
@@ -359,7 +359,7 @@ fn work_stops_when_asked() {
 #[test]
 fn a_stored_secret_reads_the_answers_to_its_queries() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let mut first = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let answer = ask(&server, &keys, &encrypt(&mut first, &["win free cash"]).unwrap()).unwrap();
@@ -376,7 +376,7 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
 #[test]
 fn short_queries_have_the_scores_of_full_ones() {
     let model = model(1);
-    let (small, full) = (server(&model, Plan::BabyGiant { babies: 16 }), full_server(&model));
+    let (small, full) = (server(&model, LookupPlan::BabyGiant { babies: 16 }), full_server(&model));
     assert!(small.description().has_short_queries() && !full.description().has_short_queries());
     let mut client = client(&model, &small);
     let keys = small.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -479,7 +479,7 @@ fn compact_queries_have_no_bound_to_share_by() {
 #[test]
 fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = server(&model, LookupPlan::BabyGiant { babies: 16 });
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();

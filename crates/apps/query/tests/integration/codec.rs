@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unspoken_ckks::{Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_lookup::{Lookup, LookupPlan, OutputForm, Table};
 use unspoken_protocol::ClientId;
 use unspoken_query::{QueryCodec, QueryReader};
 use unspoken_ring::SecretRng;
@@ -23,7 +23,7 @@ fn table(rows: usize, columns: usize, seed: usize) -> Table {
 fn queries_are_fresh_and_checked() {
     let parameters = Preset::find(SHALLOW).unwrap().build().unwrap();
     let tables = [table(1, 16, 0), table(1, 16, 1)];
-    let lookup = Lookup::new(&parameters, &tables, Plan::ComplexFirst, OutputForm::Rows, 2.0, None).unwrap();
+    let lookup = Lookup::new(&parameters, &tables, LookupPlan::ComplexFirst, OutputForm::Rows, 2.0, None).unwrap();
     let (query, encoder) = (QueryCodec::of(&lookup), Encoder::new(&parameters));
     let mut rng = SecretRng::insecure_from_seed(3);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();

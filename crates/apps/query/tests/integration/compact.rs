@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unspoken_ckks::{Encoder, Evaluator, InnerSum, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_lookup::{Lookup, LookupPlan, OutputForm, Table};
 use unspoken_protocol::ClientId;
 use unspoken_protocol::ProtocolError;
 use unspoken_query::{QueryCodec, QueryError, QueryForm, QueryReader, ShortCompact, SmallAnswer};
@@ -38,7 +38,7 @@ fn columns_come_out_of_compact_queries() {
     let mut rng = SecretRng::insecure_from_seed(1);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
     let tables = tables();
-    let plan = Plan::BabyGiant { babies: 8 };
+    let plan = LookupPlan::BabyGiant { babies: 8 };
     let level = plan.depth(COLUMNS) + 1;
     let lookup = Lookup::new(&parameters, &tables, plan, OutputForm::Rows, 2.0, Some(level)).unwrap();
     let query = QueryCodec::for_lookup(QueryForm::Compact, &lookup).unwrap();
@@ -87,7 +87,7 @@ fn columns_come_out_of_compact_queries() {
 #[test]
 fn compact_queries_take_a_preset_that_bootstraps() {
     let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
-    let lookup = Lookup::new(&parameters, &tables(), Plan::ComplexFirst, OutputForm::Rows, 2.0, None).unwrap();
+    let lookup = Lookup::new(&parameters, &tables(), LookupPlan::ComplexFirst, OutputForm::Rows, 2.0, None).unwrap();
     assert!(QueryCodec::for_lookup(QueryForm::Compact, &lookup).unwrap_err().to_string().contains("boot"));
     assert!(QueryCodec::short_compact(&lookup, 16).is_err());
 }
@@ -100,7 +100,7 @@ fn columns_come_out_of_short_compact_queries() {
     let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng).unwrap());
     for (subtables, period) in [(1, 512), (2, 256), (3, 16)] {
         let tables: Vec<Table> = (0..subtables).map(table).collect();
-        let plan = Plan::BabyGiant { babies: 8 };
+        let plan = LookupPlan::BabyGiant { babies: 8 };
         let level = plan.depth(COLUMNS) + 1;
         let lookup = Lookup::new(&parameters, &tables, plan, OutputForm::Rows, 3.0, Some(level)).unwrap();
         let query = QueryCodec::short_compact(&lookup, period).unwrap();
@@ -155,7 +155,7 @@ fn columns_come_out_of_short_compact_queries() {
 #[test]
 fn short_queries_that_do_not_fit_are_refused() {
     let parameters = Preset::find(QUERY_PRESET).unwrap().build().unwrap();
-    let plan = Plan::BabyGiant { babies: 8 };
+    let plan = LookupPlan::BabyGiant { babies: 8 };
     let lookup = |subtables: usize, level: usize| {
         let tables: Vec<Table> = (0..subtables).map(table).collect();
         Lookup::new(&parameters, &tables, plan, OutputForm::Rows, 9.0, Some(level)).unwrap()

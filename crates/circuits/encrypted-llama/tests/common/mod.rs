@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use ndarray::{Array1, Array2, Array3};
 use unspoken_ckks::Complex64;
-use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, Program, Tensor};
+use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, PassProgram, Tensor};
 use unspoken_llama::{
     Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated,
     Tensor as ClearTensor, TensorArithmetic, calibrate,
@@ -160,7 +160,7 @@ pub struct Row {
 /// Runs a pass beside the model in floating point with the same polynomials, and compares each result.
 pub struct Beside<'a, M: Machine> {
     pub pass: PassArithmetic<'a, M>,
-    pub program: &'a Program,
+    pub program: &'a PassProgram,
     pub clear: Simulated<'a>,
     /// Public tokens, chunk, and chunks of the session.
     pub place: (usize, usize, usize),

@@ -7,7 +7,7 @@ use unspoken_ckks::{
     Simulator,
 };
 use unspoken_encrypted_llama::{
-    EncryptedMachine, Machine, PassArithmetic, Program, Session, SimulatedMachine, WEIGHT_BITS,
+    EncryptedMachine, Machine, PassArithmetic, PassProgram, Session, SimulatedMachine, WEIGHT_BITS,
 };
 use unspoken_llama::{Noise, Simulated};
 use unspoken_ring::SecretRng;
@@ -15,10 +15,10 @@ use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, Sma
 
 use super::{Beside, Row, Setting, print};
 
-pub fn program(setting: &Setting, preset: &str, tokens: usize, small_degree: usize) -> Program {
+pub fn program(setting: &Setting, preset: &str, tokens: usize, small_degree: usize) -> PassProgram {
     let parameters = Preset::find(preset).unwrap().build().unwrap();
     let plan = Bootstrap::for_products(&parameters, WEIGHT_BITS).unwrap();
-    Program::new(&setting.circuit, setting.model.clone(), &setting.design, plan, (tokens, small_degree)).unwrap()
+    PassProgram::new(&setting.circuit, setting.model.clone(), &setting.design, plan, (tokens, small_degree)).unwrap()
 }
 
 /// Chunks that sessions have room for.
@@ -29,7 +29,7 @@ pub type Run<'a> = [(bool, &'a [u32])];
 
 /// Runs passes beside the model. Returns the rows of each.
 fn beside<M>(
-    (machine, setting, program): (&M, &Setting, &Program),
+    (machine, setting, program): (&M, &Setting, &PassProgram),
     (public, run): (&[u32], &Run<'_>),
     mut encrypt: impl FnMut(&[Complex64]) -> M::Vector,
     decrypt: &dyn Fn(&M::Vector) -> Vec<Complex64>,
@@ -62,7 +62,7 @@ where
 }
 
 /// A session that is built again from its vectors.
-fn restored<V: Clone + Send + Sync>(program: &Program, session: &Session<V>, public: usize) -> Session<V> {
+fn restored<V: Clone + Send + Sync>(program: &PassProgram, session: &Session<V>, public: usize) -> Session<V> {
     let mut vectors = session.vectors().cloned();
     let restored = program.restore((public, CHUNKS), session.chunk(), || vectors.next().ok_or("too few"));
     assert!(vectors.next().is_none());
@@ -70,7 +70,7 @@ fn restored<V: Clone + Send + Sync>(program: &Program, session: &Session<V>, pub
 }
 
 /// Runs simulated passes. Returns the rows of each, and the keys.
-fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
+fn simulated(setting: &Setting, program: &PassProgram, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
     let machine = SimulatedMachine::new(&simulator, program.bootstrap());
@@ -96,7 +96,7 @@ pub struct Client {
 
 impl Client {
     /// Exactly these keys, and the keys of the small ring.
-    pub fn new(program: &Program, keys: &KeyPlan, rng: &mut SecretRng) -> Self {
+    pub fn new(program: &PassProgram, keys: &KeyPlan, rng: &mut SecretRng) -> Self {
         let parameters = program.bootstrap().parameters();
         let encoder = Encoder::new(parameters);
         let secret = SecretKey::generate(parameters.rlwe(), rng).unwrap();
@@ -118,7 +118,12 @@ impl Client {
 }
 
 /// Runs encrypted passes with exactly these keys and the keys of bootstraps.
-fn encrypted(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>), keys: &KeyPlan) -> Vec<Vec<Row>> {
+fn encrypted(
+    setting: &Setting,
+    program: &PassProgram,
+    (public, run): (&[u32], &Run<'_>),
+    keys: &KeyPlan,
+) -> Vec<Vec<Row>> {
     let parameters = program.bootstrap().parameters();
     let mut rng = SecretRng::insecure_from_seed(3);
     let mut keys = keys.clone();
@@ -153,7 +158,12 @@ fn check(found: &[Vec<Row>], predicted: &[Vec<Row>], bits: f64) {
 }
 
 /// Runs passes simulated and encrypted, and [checks](check) them. Returns the rows of the encrypted ones, and the keys.
-pub fn agree(setting: &Setting, program: &Program, passes: (&[u32], &Run<'_>), bits: f64) -> (Vec<Vec<Row>>, KeyPlan) {
+pub fn agree(
+    setting: &Setting,
+    program: &PassProgram,
+    passes: (&[u32], &Run<'_>),
+    bits: f64,
+) -> (Vec<Vec<Row>>, KeyPlan) {
     let (predicted, keys) = simulated(setting, program, passes);
     let found = encrypted(setting, program, passes, &keys);
     found.last().into_iter().for_each(|rows| print(rows));

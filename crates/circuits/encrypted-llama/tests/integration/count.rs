@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::wide_heads;
 use unspoken_ckks::{Bootstrap, CostModel, Encoder, Preset};
-use unspoken_encrypted_llama::{Dimensions, ExplainedStep, Program, WEIGHT_BITS};
+use unspoken_encrypted_llama::{Dimensions, ExplainedStep, PassProgram, WEIGHT_BITS};
 use unspoken_llama::{Circuit, Degrees, Design};
 use unspoken_llama_files::load;
 use unspoken_llama_model::{Model, rotate};
@@ -44,7 +44,7 @@ fn check(model: Arc<Model>, sessions: &[(usize, usize, usize)]) {
     let design = Design::of_degrees(&circuit, &degrees).unwrap();
     for &(chunk, public, chunks) in sessions {
         let bootstrap = Bootstrap::for_products(&parameters, WEIGHT_BITS).unwrap();
-        let mut program = Program::new(&circuit, Arc::clone(&model), &design, bootstrap, (chunk, 512)).unwrap();
+        let mut program = PassProgram::new(&circuit, Arc::clone(&model), &design, bootstrap, (chunk, 512)).unwrap();
         program.place(&encoder, public, &cost).unwrap();
         let requirements = program.requirements(&encoder, public, chunks).unwrap();
         let place = (public, chunks.min(2) - 1, chunks);

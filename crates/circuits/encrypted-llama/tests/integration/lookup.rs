@@ -4,14 +4,14 @@ use crate::common::run::{Client, program};
 use crate::common::{Setting, shared, wide_heads};
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Complex64, Encoder, Simulator};
-use unspoken_encrypted_llama::{PassError, Program, SimulatedMachine, TokenEncoding};
+use unspoken_encrypted_llama::{PassError, PassProgram, SimulatedMachine, TokenEncoding};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::CompactQuerySecret;
 
 const SMALL: &str = "insecure_n11_boot_depth14_scale40";
 
 /// Root mean square error of rows, in the unit of inputs.
-fn error(program: &Program, slots: &[Vec<Complex64>], wanted: &Array2<f32>) -> f64 {
+fn error(program: &PassProgram, slots: &[Vec<Complex64>], wanted: &Array2<f32>) -> f64 {
     let slots: Vec<&[Complex64]> = slots.iter().map(Vec::as_slice).collect();
     let found = program.layout().unpack(&slots, wanted.ncols(), program.input_unit());
     let square = found.iter().zip(wanted).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
@@ -28,7 +28,7 @@ fn coefficients(encoding: &TokenEncoding, tokens: &[u32]) -> Vec<f64> {
     coefficients
 }
 
-fn simulated(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
+fn simulated(program: &PassProgram, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
     let machine = SimulatedMachine::new(&simulator, program.bootstrap());
@@ -40,7 +40,7 @@ fn simulated(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec
     vectors.iter().map(|vector| vector.noisy().to_vec()).collect()
 }
 
-fn encrypted(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
+fn encrypted(program: &PassProgram, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
     let mut rng = SecretRng::insecure_from_seed(4);
     let lookup = program.embedding_lookup().unwrap();
     let encoder = Encoder::new(program.bootstrap().parameters());
@@ -61,7 +61,7 @@ fn encrypted(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec
     vectors.iter().map(|vector| client.decrypt(vector)).collect()
 }
 
-fn check(setting: &Setting, program: &Program, tokens: &[u32]) {
+fn check(setting: &Setting, program: &PassProgram, tokens: &[u32]) {
     let encoding = program.token_encoding().unwrap().unwrap();
     let wanted = setting.model.embed(tokens);
     let predicted = error(program, &simulated(program, &encoding, tokens), &wanted);

@@ -7,7 +7,8 @@ use crate::common::run::{CHUNKS, Client, program};
 use crate::common::{Setting, many_heads, narrow_heads, shared, wide_heads};
 use unspoken_ckks::{Ciphertext, Complex64, CostModel, Encoder, Simulator};
 use unspoken_encrypted_llama::{
-    EncryptedMachine, Helpers, Part, PassArithmetic, PassPlace, Program, SimulatedMachine, SimulatedProcesses, Task,
+    EncryptedMachine, Helpers, Part, PartTask, PassArithmetic, PassPlace, PassProgram, SimulatedMachine,
+    SimulatedProcesses,
 };
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
@@ -20,7 +21,7 @@ struct Threads<'a> {
     machine: EncryptedMachine<'a>,
     place: PassPlace<'a>,
     /// What they were asked for.
-    tasks: Mutex<Vec<Task>>,
+    tasks: Mutex<Vec<PartTask>>,
 }
 
 impl Helpers for Threads<'_> {
@@ -43,7 +44,7 @@ impl Helpers for Threads<'_> {
 
 /// Runs a pass of each chunk, and returns the slots of its results.
 fn passes<'a>(
-    (setting, program, client): (&Setting, &'a Program, &'a Client),
+    (setting, program, client): (&Setting, &'a PassProgram, &'a Client),
     public: &'a KvCache,
     machine_of: impl Fn(EncryptedMachine<'a>, usize, &mut dyn FnMut(&EncryptedMachine<'_>)),
 ) -> Vec<Vec<Vec<Complex64>>> {
@@ -68,7 +69,7 @@ fn passes<'a>(
 }
 
 /// Runs passes alone and with helpers, compares them, and returns what the helpers were asked for.
-fn check(setting: &Setting, tokens: usize) -> Vec<Task> {
+fn check(setting: &Setting, tokens: usize) -> Vec<PartTask> {
     let mut program = program(setting, SMALL, tokens, 512);
     let encoder = Encoder::new(program.bootstrap().parameters());
     let model = CostModel::nominal(encoder.parameters());
@@ -100,7 +101,7 @@ fn check(setting: &Setting, tokens: usize) -> Vec<Task> {
 }
 
 /// More processes take less time and send more bytes, as far as there are parts; a slow network takes longer.
-fn predict(program: &Program, encoder: &Encoder, public: &KvCache) {
+fn predict(program: &PassProgram, encoder: &Encoder, public: &KvCache) {
     let model = CostModel::nominal(encoder.parameters());
     let times = |count: usize, network: f64| {
         let processes = SimulatedProcesses::new(count, network, &model);
@@ -118,14 +119,14 @@ fn predict(program: &Program, encoder: &Encoder, public: &KvCache) {
     assert!(times(2, 1e5).spread > two.alone);
 }
 
-fn kinds(tasks: &[Task]) -> [bool; 5] {
+fn kinds(tasks: &[PartTask]) -> [bool; 5] {
     let place = Place::new(0, Quantity::Silu);
     let all = [
-        Task::Refresh,
-        Task::Coefficients,
-        Task::Product { places: Vec::new(), outputs: 0..0, scale: 0.0 },
-        Task::Function { place, index: 0 },
-        Task::Heads { layer: 0, block: 0, step: 0 },
+        PartTask::Refresh,
+        PartTask::Coefficients,
+        PartTask::Product { places: Vec::new(), outputs: 0..0, scale: 0.0 },
+        PartTask::Function { place, index: 0 },
+        PartTask::Heads { layer: 0, block: 0, step: 0 },
     ];
     all.map(|kind| tasks.iter().any(|task| discriminant(task) == discriminant(&kind)))
 }
@@ -165,26 +166,26 @@ fn parts_of_another_pass_are_refused() {
     let machine = SimulatedMachine::new(&simulator, program.bootstrap());
     let place = PassPlace { program: &program, public: (&public).into(), chunk: 0, chunks: CHUNKS };
     let vectors = program.input_without_values(&simulator).unwrap();
-    let refused = |place: PassPlace<'_>, task: Task, count: usize| {
+    let refused = |place: PassPlace<'_>, task: PartTask, count: usize| {
         let vectors = vectors.iter().cycle().take(count).cloned().collect();
         place.compute(&machine, &Part { task, vectors }).unwrap_err().to_string()
     };
-    let product = |places: &[Quantity], outputs| Task::Product {
+    let product = |places: &[Quantity], outputs| PartTask::Product {
         places: places.iter().map(|quantity| Place::new(0, *quantity)).collect(),
         outputs,
         scale: 1.0,
     };
-    assert!(refused(place, Task::Refresh, 0).contains("0 vectors"));
-    assert!(refused(place, Task::Coefficients, 3).contains("3 vectors"));
+    assert!(refused(place, PartTask::Refresh, 0).contains("0 vectors"));
+    assert!(refused(place, PartTask::Coefficients, 3).contains("3 vectors"));
     assert!(refused(place, product(&[], 0..1), 1).contains("0 linear maps"));
     assert!(refused(place, product(&[Quantity::Gate], 0..9), 1).contains("0..9"));
     assert!(refused(place, product(&[Quantity::Score], 0..1), 1).contains("score"));
     assert!(refused(place, product(&[Quantity::Gate], 0..1), 5).contains("5"));
-    let silu = |layer, quantity| Task::Function { place: Place::new(layer, quantity), index: 0 };
+    let silu = |layer, quantity| PartTask::Function { place: Place::new(layer, quantity), index: 0 };
     assert!(refused(place, silu(9, Quantity::Silu), 1).contains("layer 9"));
     assert!(refused(place, silu(0, Quantity::Score), 1).contains("score"));
     assert!(refused(PassPlace { chunk: CHUNKS, ..place }, silu(0, Quantity::Silu), 1).contains("chunk 3"));
-    let heads = |layer, block, step| Task::Heads { layer, block, step };
+    let heads = |layer, block, step| PartTask::Heads { layer, block, step };
     assert!(refused(place, heads(0, 2, 10), 6).contains("block 2"));
     assert!(refused(place, heads(2, 0, 10), 6).contains("layer 2"));
     assert!(refused(place, heads(0, 0, 10), 5).contains("5 vectors"));

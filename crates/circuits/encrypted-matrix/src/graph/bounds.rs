@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use unspoken_ckks::{CkksParameters, Complex64, Magnitudes, SlotBounds};
 
-use super::program::Program;
+use super::program::MatrixProgram;
 use crate::encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 use crate::error::EncryptedMatrixError;
 
@@ -21,7 +21,7 @@ pub struct ValueBounds {
 /// A step whose values may exceed their modulus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepOverflow {
-    /// Its line of [`Program::explain`].
+    /// Its line of [`MatrixProgram::explain`].
     pub step: String,
     /// Bound of the absolute value of its result's slots.
     pub largest: f64,
@@ -31,7 +31,7 @@ pub struct StepOverflow {
     pub level: usize,
 }
 
-impl Program {
+impl MatrixProgram {
     /// Bounds of the values of a run of `batch` matrices whose entries have absolute values up to `largest`. They hold
     /// for every step and every slot, without noise.
     ///

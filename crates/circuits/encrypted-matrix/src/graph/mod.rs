@@ -11,7 +11,7 @@ pub use bounds::{StepOverflow, ValueBounds};
 use ndarray::Array2;
 pub use operation::{Operation, OperationKind, Payload, PayloadKind};
 pub use plan::{Budget, plan};
-pub use program::Program;
+pub use program::MatrixProgram;
 
 use crate::error::{EncryptedMatrixError, display_shape, graph_error, shape_error};
 
@@ -105,7 +105,7 @@ impl Graph {
         &self.nodes
     }
 
-    /// Name and shape of each input, in the order in which a [`Program`] expects them.
+    /// Name and shape of each input, in the order in which a [`MatrixProgram`] expects them.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, (usize, usize))> {
         self.nodes.iter().filter_map(|node| match &node.operation {
             Operation::Input { name, shape } => Some((name.as_str(), *shape)),

@@ -8,13 +8,13 @@ use unspoken_permute::PlanCache;
 use super::Graph;
 use super::action::Action;
 use super::operation::Operation;
-use super::program::{Program, Step, last_uses};
+use super::program::{MatrixProgram, Step, last_uses};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{EncryptedMatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 use crate::linear::{LinearMap, Operand};
 use crate::permuted::Selection;
-use crate::product::{Product, Task, estimates, extended_bytes};
+use crate::product::{Product, ProductTask, estimates, extended_bytes};
 use crate::reduce::{MatrixVector, Sum, TileMask};
 
 /// Limits of a program, and what saves time to plan it.
@@ -39,7 +39,7 @@ pub fn plan(
     layout: Layout,
     level: usize,
     budget: Budget<'_>,
-) -> Result<Program, EncryptedMatrixError> {
+) -> Result<MatrixProgram, EncryptedMatrixError> {
     let attempt = |level, shallow| Planner::new(encoder, graph, layout, level, budget, shallow).plan(graph);
     match attempt(level, false) {
         Err(EncryptedMatrixError::Depth { .. }) => {}
@@ -105,7 +105,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn plan(mut self, graph: &Graph) -> Result<Program, EncryptedMatrixError> {
+    fn plan(mut self, graph: &Graph) -> Result<MatrixProgram, EncryptedMatrixError> {
         let mut steps: BTreeMap<usize, usize> = BTreeMap::new();
         for (number, operands) in graph.evaluation_order() {
             let operands: Vec<usize> = operands.iter().filter_map(|operand| steps.get(operand).copied()).collect();
@@ -117,7 +117,7 @@ impl<'a> Planner<'a> {
         let (output_level, _) = output.level_and_scale(&self.simulator)?;
         let cost = self.simulator.cost();
         let (prepared_bytes, working_bytes) = self.memory();
-        Ok(Program {
+        Ok(MatrixProgram {
             layout: self.layout,
             inputs: self.inputs,
             steps: self.steps,
@@ -269,7 +269,7 @@ impl<'a> Planner<'a> {
             needed: 2,
             remedy: "start at a higher level, or use a deeper preset".into(),
         })?;
-        let task = Task {
+        let task = ProductTask {
             layout: self.layout,
             shape: (a.shape.0, a.shape.1, b.shape.1),
             // All methods are compared for this output level, so deeper ones start higher than `level`. That is

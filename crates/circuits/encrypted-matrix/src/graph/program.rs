@@ -13,7 +13,7 @@ use crate::product::Method;
 const RUN: &str = "run an expression";
 
 /// A planned graph for one layout and one input level. Its plaintexts are encoded once, at their first encrypted use.
-pub struct Program {
+pub struct MatrixProgram {
     pub(super) layout: Layout,
     /// Shape of each input that the result needs; `None` for the others.
     pub(super) inputs: Vec<Option<(usize, usize)>>,
@@ -36,7 +36,7 @@ pub(super) struct Step {
     pub(super) operands: Vec<usize>,
 }
 
-impl Program {
+impl MatrixProgram {
     /// The layout of the matrices.
     pub fn layout(&self) -> Layout {
         self.layout
@@ -101,7 +101,7 @@ impl Program {
         self.run_observed(arithmetic, inputs, |_, _| {})
     }
 
-    /// Same as [`Program::run`]; `observe` receives the number and the result of each step.
+    /// Same as [`MatrixProgram::run`]; `observe` receives the number and the result of each step.
     pub(super) fn run_observed<A: Arithmetic>(
         &self,
         arithmetic: &A,

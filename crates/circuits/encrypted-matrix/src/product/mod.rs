@@ -10,7 +10,7 @@ use expanded::Expanded;
 use jkls::Jkls;
 use original::Original;
 
-pub use planner::{Estimate, Task, estimates};
+pub use planner::{Estimate, ProductTask, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
 
 use crate::encrypted::{EncryptedMatrix, check_match};

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 
 /// A product to plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Task {
+pub struct ProductTask {
     /// The layout of the matrices.
     pub layout: Layout,
     /// Rows of the left factor, columns of the left factor, columns of the right factor.
@@ -48,7 +48,11 @@ impl Estimate {
 ///
 /// # Errors
 /// If the shape is empty, or no method fits.
-pub fn estimates(encoder: &Encoder, model: &CostModel, task: &Task) -> Result<Vec<Estimate>, EncryptedMatrixError> {
+pub fn estimates(
+    encoder: &Encoder,
+    model: &CostModel,
+    task: &ProductTask,
+) -> Result<Vec<Estimate>, EncryptedMatrixError> {
     let highest = encoder.parameters().max_level();
     let candidates = Method::all(task.layout).into_iter().filter(|m| task.output_level + m.depth() <= highest);
     let all: Vec<Estimate> = candidates.map(|m| estimate(encoder, model, task, m)).collect::<Result<_, _>>()?;
@@ -75,7 +79,7 @@ pub fn estimates(encoder: &Encoder, model: &CostModel, task: &Task) -> Result<Ve
 fn estimate(
     encoder: &Encoder,
     model: &CostModel,
-    task: &Task,
+    task: &ProductTask,
     method: Method,
 ) -> Result<Estimate, EncryptedMatrixError> {
     let (simulator, scale) = (Simulator::counting(encoder), encoder.parameters().scale());

@@ -8,7 +8,7 @@ use unspoken_ckks::{CostModel, Evaluator};
 use unspoken_encrypted_matrix::{
     Axis, Budget, EncryptedMatrixError, Graph, Layout, Operand, Operation, PlanCache, VectorPermutation, plan,
 };
-use unspoken_permute::{Candidate, Packing, Permutation, Program, Task, Verdict};
+use unspoken_permute::{Candidate, Operations, Packing, Permutation, PermutationTask, Verdict};
 
 const LEVEL: usize = 6;
 const DEEP: &str = "insecure_n11_real_depth17_scale30";
@@ -83,11 +83,11 @@ fn a_permutation_needs_the_keys_of_the_planner() {
     let program = program.unwrap();
     let source = permutation.iter().chain(&(length..1024).collect::<Vec<_>>()).map(|&index| index as u32).collect();
     let source = Permutation::new(source).unwrap();
-    let task = Task { input_level: 5, ..Task::new(&source, Packing::Repeated, parameters, 0) };
+    let task = PermutationTask { input_level: 5, ..PermutationTask::new(&source, Packing::Repeated, parameters, 0) };
     let explanation = task.explain(parameters, &CostModel::nominal(parameters)).unwrap();
     let allowed = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed).map(|row| &row.candidate);
     // Interleaved vectors fill the slots: no copies are free, and networks are not used.
-    let of_stages = |candidate: &&Candidate| matches!(candidate.plan.program(), Program::Stages(_));
+    let of_stages = |candidate: &&Candidate| matches!(candidate.plan.program(), Operations::Stages(_));
     let best = allowed.into_iter().find(of_stages).unwrap();
     // Rotations of interleaved vectors coincide more often.
     let (keys, of_the_planner) = (program.key_plan().len(), best.estimate.keys.len());

@@ -54,7 +54,7 @@ impl StridedLookup {
         bound: f64,
     ) -> Result<Self, LookupError> {
         let (rows, columns) = check_shapes(tables)?;
-        let refuse = |reason: String| LookupError::Plan {
+        let refuse = |reason: String| LookupError::LookupPlan {
             plan: format!("strided {plan:?}"),
             preset: parameters.name().into(),
             reason,

@@ -2,7 +2,7 @@
 
 use unspoken_ckks::CkksParameters;
 
-use crate::plan::{IndexEncoding, Plan, indicator_squarings};
+use crate::plan::{IndexEncoding, LookupPlan, indicator_squarings};
 use crate::powers::LevelScale;
 
 /// Method that computes the selection vector of a token.
@@ -27,7 +27,7 @@ impl StridedPlan {
     pub fn depth(self, columns: usize) -> usize {
         match self {
             StridedPlan::Powers => columns.ilog2() as usize + 1,
-            StridedPlan::Indicator => Plan::Indicator.depth(columns),
+            StridedPlan::Indicator => LookupPlan::Indicator.depth(columns),
         }
     }
 

@@ -5,7 +5,8 @@ use unspoken_ckks::{
     Simulator,
 };
 use unspoken_lookup::{
-    ErrorBound, IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, TableSummary, Task, estimate, query_scale,
+    ErrorBound, IndexEncoding, Lookup, LookupError, LookupPlan, LookupTask, OutputForm, Table, TableSummary, estimate,
+    query_scale,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
@@ -27,7 +28,7 @@ struct Question {
 }
 
 impl Question {
-    fn new(parameters: &CkksParameters, plan: Plan, form: OutputForm, tables: Vec<Table>, padded: bool) -> Self {
+    fn new(parameters: &CkksParameters, plan: LookupPlan, form: OutputForm, tables: Vec<Table>, padded: bool) -> Self {
         let lookup = Lookup::new(parameters, &tables, plan, form, tables.len() as f64, None).unwrap();
         let columns = tables[0].columns();
         let index = |t: usize, i: usize| {
@@ -95,7 +96,12 @@ fn errors(question: &Question, form: OutputForm, outputs: &[Vec<Complex64>]) -> 
 }
 
 /// Largest error of a lookup of random indices, over all slots and rows.
-fn worst_error(preset: &str, plan: Plan, form: OutputForm, (subtables, rows, columns): (usize, usize, usize)) -> f64 {
+fn worst_error(
+    preset: &str,
+    plan: LookupPlan,
+    form: OutputForm,
+    (subtables, rows, columns): (usize, usize, usize),
+) -> f64 {
     let parameters = Preset::find(preset).unwrap().build().unwrap();
     let tables: Vec<Table> = (0..subtables).map(|t| table(rows, columns, t)).collect();
     let padded = !matches!(plan.index_encoding(), IndexEncoding::Alpha);
@@ -105,8 +111,13 @@ fn worst_error(preset: &str, plan: Plan, form: OutputForm, (subtables, rows, col
 
 #[test]
 fn every_plan_selects_columns() {
-    let plans =
-        [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 2 }, Plan::BabyGiant { babies: 4 }];
+    let plans = [
+        LookupPlan::Paper,
+        LookupPlan::ComplexFirst,
+        LookupPlan::LazyLast,
+        LookupPlan::BabyGiant { babies: 2 },
+        LookupPlan::BabyGiant { babies: 4 },
+    ];
     for plan in plans {
         for form in [OutputForm::Rows, OutputForm::Pairs] {
             for shape in [(1, 1, 16), (2, 3, 32)] {
@@ -121,7 +132,9 @@ fn every_plan_selects_columns() {
 fn levels_need_not_be_nested() {
     for preset in ["insecure_n11_depth12_scale35", "insecure_n11_depth12_scale40", "insecure_n11_depth12_scale45"] {
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        for plan in [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 4 }] {
+        for plan in
+            [LookupPlan::Paper, LookupPlan::ComplexFirst, LookupPlan::LazyLast, LookupPlan::BabyGiant { babies: 4 }]
+        {
             let tables = vec![table(3, 32, 0), table(3, 32, 1)];
             let padded = !matches!(plan.index_encoding(), IndexEncoding::Alpha);
             let question = Question::new(&parameters, plan, OutputForm::Pairs, tables, padded);
@@ -144,11 +157,11 @@ fn levels_need_not_be_nested() {
 fn cosines_select_columns_in_the_real_ring() {
     for babies in [2, 4, 8, 16] {
         for shape in [(1, 1, 32), (2, 3, 32)] {
-            let error = worst_error(REAL, Plan::Cosine { babies }, OutputForm::Rows, shape);
+            let error = worst_error(REAL, LookupPlan::Cosine { babies }, OutputForm::Rows, shape);
             assert!(error < 2f64.powi(-20), "{babies} {shape:?}: 2^{:.1}", error.log2());
         }
     }
-    let error = worst_error(REAL, Plan::Cosine { babies: 16 }, OutputForm::Rows, (2, 2, 256));
+    let error = worst_error(REAL, LookupPlan::Cosine { babies: 16 }, OutputForm::Rows, (2, 2, 256));
     assert!(error < 2f64.powi(-12), "2^{:.1}", error.log2());
 }
 
@@ -156,7 +169,7 @@ fn cosines_select_columns_in_the_real_ring() {
 fn the_simulator_predicts_a_real_lookup() {
     let parameters = Preset::find(REAL).unwrap().build().unwrap();
     let tables = vec![table(3, 64, 0), table(3, 64, 1)];
-    let question = Question::new(&parameters, Plan::Cosine { babies: 8 }, OutputForm::Rows, tables, true);
+    let question = Question::new(&parameters, LookupPlan::Cosine { babies: 8 }, OutputForm::Rows, tables, true);
     let measured = errors(&question, OutputForm::Rows, &run(&parameters, &question));
     let simulator = Simulator::new(&Encoder::new(&parameters), 5).with_keys(question.lookup.key_plan());
     let encrypt = |values: &Vec<Complex64>| {
@@ -170,7 +183,7 @@ fn the_simulator_predicts_a_real_lookup() {
     let predicted = errors(&question, OutputForm::Rows, &noisy);
     let ratio = predicted.median / measured.median;
     assert!((0.5..2.0).contains(&ratio), "{predicted:?} {measured:?}");
-    let task = Task { subtables: 2, rows: 3, columns: 64, form: OutputForm::Rows };
+    let task = LookupTask { subtables: 2, rows: 3, columns: 64, form: OutputForm::Rows };
     let estimate = estimate(&parameters, task, question.lookup.plan(), &CostModel::nominal(&parameters)).unwrap();
     assert_eq!(estimate.cost.key_switches, simulator.cost().key_switches);
     assert_eq!(estimate.cost.tensors, simulator.cost().tensors);
@@ -180,10 +193,10 @@ fn the_simulator_predicts_a_real_lookup() {
 #[test]
 fn errors_stay_within_the_bound_of_theorem_5_1() {
     let cases = [
-        (SHALLOW, Plan::Paper),
-        (SHALLOW, Plan::ComplexFirst),
-        (SHALLOW, Plan::BabyGiant { babies: 8 }),
-        (REAL, Plan::Cosine { babies: 8 }),
+        (SHALLOW, LookupPlan::Paper),
+        (SHALLOW, LookupPlan::ComplexFirst),
+        (SHALLOW, LookupPlan::BabyGiant { babies: 8 }),
+        (REAL, LookupPlan::Cosine { babies: 8 }),
     ];
     for (preset, plan) in cases {
         let parameters = Preset::find(preset).unwrap().build().unwrap();
@@ -202,7 +215,7 @@ fn tables_of_any_width_are_padded() {
     let parameters = Preset::find(SHALLOW).unwrap().build().unwrap();
     let tables = vec![table(2, 50, 0), table(2, 50, 1)];
     assert_eq!(tables[0].columns(), 64);
-    let question = Question::new(&parameters, Plan::BabyGiant { babies: 8 }, OutputForm::Rows, tables, false);
+    let question = Question::new(&parameters, LookupPlan::BabyGiant { babies: 8 }, OutputForm::Rows, tables, false);
     let error = errors(&question, OutputForm::Rows, &run(&parameters, &question)).worst;
     assert!(error < 2f64.powi(-20), "2^{:.1}", error.log2());
 }
@@ -211,7 +224,7 @@ fn tables_of_any_width_are_padded() {
 fn the_indicator_baseline_selects_columns() {
     // From level 16 down and from level 12 down: scales must stay near the default over this many squarings.
     for columns in [16, 4] {
-        let error = worst_error(DEEP, Plan::Indicator, OutputForm::Rows, (1, 2, columns));
+        let error = worst_error(DEEP, LookupPlan::Indicator, OutputForm::Rows, (1, 2, columns));
         assert!(error < 2f64.powi(-10), "{columns}: 2^{:.1}", error.log2());
     }
 }
@@ -219,12 +232,12 @@ fn the_indicator_baseline_selects_columns() {
 #[test]
 fn one_hot_queries_need_no_keys() {
     for (preset, form) in [(SHALLOW, OutputForm::Pairs), (REAL, OutputForm::Rows)] {
-        let error = worst_error(preset, Plan::OneHot, form, (2, 3, 16));
+        let error = worst_error(preset, LookupPlan::OneHot, form, (2, 3, 16));
         assert!(error < 2f64.powi(-30), "{preset}: 2^{:.1}", error.log2());
     }
     let parameters = Preset::find(SHALLOW).unwrap().build().unwrap();
     let lookup = |plan| Lookup::new(&parameters, &[table(2, 16, 0)], plan, OutputForm::Rows, 1.0, None).unwrap();
-    let (one_hot, direct) = (lookup(Plan::OneHot), lookup(Plan::ComplexFirst));
+    let (one_hot, direct) = (lookup(LookupPlan::OneHot), lookup(LookupPlan::ComplexFirst));
     assert_eq!(one_hot.key_plan().len(), 0);
     let vectors = |lookup: &Lookup| lookup.plan().index_encoding().vectors(16);
     assert_eq!((vectors(&one_hot), vectors(&direct)), (16, 1));
@@ -232,7 +245,7 @@ fn one_hot_queries_need_no_keys() {
 
 #[test]
 fn the_full_width_of_a_text_classifier() {
-    let error = worst_error(SHALLOW, Plan::BabyGiant { babies: 16 }, OutputForm::Pairs, (4, 2, 256));
+    let error = worst_error(SHALLOW, LookupPlan::BabyGiant { babies: 16 }, OutputForm::Pairs, (4, 2, 256));
     assert!(error < 2f64.powi(-20), "2^{:.1}", error.log2());
 }
 
@@ -242,21 +255,24 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     let refuse = |tables: &[Table], plan, bound, level| {
         Lookup::new(&parameters, tables, plan, OutputForm::Rows, bound, level).err().unwrap()
     };
-    assert!(matches!(refuse(&[], Plan::Paper, 1.0, None), LookupError::Table { .. }));
-    assert!(matches!(refuse(&[table(1, 16, 0), table(1, 32, 0)], Plan::Paper, 1.0, None), LookupError::Table { .. }));
+    assert!(matches!(refuse(&[], LookupPlan::Paper, 1.0, None), LookupError::Table { .. }));
+    assert!(matches!(
+        refuse(&[table(1, 16, 0), table(1, 32, 0)], LookupPlan::Paper, 1.0, None),
+        LookupError::Table { .. }
+    ));
     for (plan, level, what) in [
-        (Plan::Indicator, None, "deeper preset"),
-        (Plan::Paper, Some(2), "level 4 or more"),
-        (Plan::BabyGiant { babies: 4 }, Some(2), "level 3 or more"),
-        (Plan::LazyLast, Some(1), "level 3 or more"),
-        (Plan::BabyGiant { babies: 3 }, None, "power of two"),
-        (Plan::BabyGiant { babies: 8 }, None, "power of two up to 4"),
-        (Plan::Cosine { babies: 4 }, None, "lists the plans of a preset"),
+        (LookupPlan::Indicator, None, "deeper preset"),
+        (LookupPlan::Paper, Some(2), "level 4 or more"),
+        (LookupPlan::BabyGiant { babies: 4 }, Some(2), "level 3 or more"),
+        (LookupPlan::LazyLast, Some(1), "level 3 or more"),
+        (LookupPlan::BabyGiant { babies: 3 }, None, "power of two"),
+        (LookupPlan::BabyGiant { babies: 8 }, None, "power of two up to 4"),
+        (LookupPlan::Cosine { babies: 4 }, None, "lists the plans of a preset"),
     ] {
         let error = refuse(&[table(1, 16, 0)], plan, 1.0, level).to_string();
         assert!(error.contains(what), "{error}");
     }
-    let error = refuse(&[table(1, 16, 0)], Plan::ComplexFirst, 1e40, None).to_string();
+    let error = refuse(&[table(1, 16, 0)], LookupPlan::ComplexFirst, 1e40, None).to_string();
     assert!(error.contains("scale the table down"), "{error}");
 }
 
@@ -264,9 +280,9 @@ fn what_does_not_fit_is_refused_with_a_reason() {
 fn real_slots_refuse_complex_plans() {
     let parameters = Preset::find(REAL).unwrap().build().unwrap();
     let refuse = |plan, form| Lookup::new(&parameters, &[table(2, 16, 0)], plan, form, 1.0, None).err().unwrap();
-    let pairs = refuse(Plan::Cosine { babies: 4 }, OutputForm::Pairs).to_string();
+    let pairs = refuse(LookupPlan::Cosine { babies: 4 }, OutputForm::Pairs).to_string();
     assert!(pairs.contains("slots are real"), "{pairs}");
-    assert!(refuse(Plan::Paper, OutputForm::Rows).to_string().contains("slots are real"));
-    let babies = refuse(Plan::Cosine { babies: 16 }, OutputForm::Rows).to_string();
+    assert!(refuse(LookupPlan::Paper, OutputForm::Rows).to_string().contains("slots are real"));
+    let babies = refuse(LookupPlan::Cosine { babies: 16 }, OutputForm::Rows).to_string();
     assert!(babies.contains("from 2 to 8"), "{babies}");
 }

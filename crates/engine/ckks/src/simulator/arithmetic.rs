@@ -12,7 +12,7 @@ use crate::cost::Cost;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
-use crate::memory::{self, Held};
+use crate::memory::{self, Allocation};
 use crate::noise::mix;
 use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
@@ -64,7 +64,7 @@ impl Arithmetic for Simulator {
             level,
             scale: a.scale * b.scale,
             components: 3,
-            held: Held::default(),
+            held: Allocation::default(),
         };
         Ok(self.finish(OPERATION, result))
     }
@@ -324,7 +324,10 @@ impl Arithmetic for Simulator {
             }
             let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
             let (level, scale) = (matrix.level(), matrix.output_scales()[row]);
-            self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components, held: Held::default() })
+            self.finish(
+                OPERATION,
+                Simulated { id, exact, noisy, level, scale, components, held: Allocation::default() },
+            )
         };
         Ok((0..rows).into_par_iter().map(row).collect())
     }

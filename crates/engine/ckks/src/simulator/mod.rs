@@ -28,7 +28,7 @@ use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::encoding::{Encoder, log2_largest};
 use crate::error::CkksError;
-use crate::memory::{self, Held, Meter, with_idle_buffers};
+use crate::memory::{self, Allocation, Meter, with_idle_buffers};
 use crate::noise::{NoiseSource, mix};
 use crate::parameters::Drop;
 use crate::scale::check_scales;
@@ -173,7 +173,7 @@ impl Simulator {
     /// A vector of two components, without counted memory.
     fn pair(&self, id: u64, exact: Vec<Complex64>, noisy: Vec<Complex64>, (level, scale): (usize, f64)) -> Simulated {
         let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
-        Simulated { id, exact, noisy, level, scale, components: 2, held: Held::default() }
+        Simulated { id, exact, noisy, level, scale, components: 2, held: Allocation::default() }
     }
 
     /// The result, with its memory counted until it is dropped.
@@ -277,7 +277,7 @@ impl Simulator {
             level,
             scale: a.scale,
             components,
-            held: Held::default(),
+            held: Allocation::default(),
         };
         Ok(self.finish(operation, result))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 
-use crate::memory::Held;
+use crate::memory::Allocation;
 
 /// A simulated vector: the exact slots and the noisy slots.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Simulated {
     pub(super) level: usize,
     pub(super) scale: f64,
     pub(super) components: usize,
-    pub(super) held: Held,
+    pub(super) held: Allocation,
 }
 
 /// The difference between a noisy vector and the exact one.
@@ -78,6 +78,6 @@ impl Simulated {
     pub(super) fn draft(&self) -> Self {
         let (exact, noisy) = (Arc::clone(&self.exact), Arc::clone(&self.noisy));
         let Simulated { id, level, scale, components, .. } = *self;
-        Simulated { id, exact, noisy, level, scale, components, held: Held::default() }
+        Simulated { id, exact, noisy, level, scale, components, held: Allocation::default() }
     }
 }

@@ -8,7 +8,7 @@ use super::ring::DeviceRing;
 use super::tables::shoup;
 use super::transform::several;
 use crate::basis::{Basis, Domain};
-use crate::digits::{DigitKey, Digits};
+use crate::digits::{DigitKey, GadgetDigits};
 use crate::error::RingError;
 use crate::kernels::digits::DigitTable;
 use crate::memory::Words;
@@ -98,7 +98,12 @@ impl DeviceRing {
     }
 
     /// Both components of `sum digit * row`.
-    pub(crate) fn digit_product(&self, ring: &Ring, digits: &Digits, key: &DigitKey) -> Result<[Poly; 2], RingError> {
+    pub(crate) fn digit_product(
+        &self,
+        ring: &Ring,
+        digits: &GadgetDigits,
+        key: &DigitKey,
+    ) -> Result<[Poly; 2], RingError> {
         let basis = Basis::chain(key.gadget().chain());
         let blank = || self.blank(ring, basis, Domain::Evaluation);
         let out = [blank()?, blank()?];
@@ -124,7 +129,7 @@ impl DeviceRing {
         &self,
         ring: &Ring,
         [first, second]: &mut [Poly; 2],
-        digits: &Digits,
+        digits: &GadgetDigits,
         terms: &[(u32, &DigitKey)],
     ) -> Result<(), RingError> {
         let out = [self.limbs_to_change(first)?.words, self.limbs_to_change(second)?.words];

@@ -12,7 +12,7 @@ use crate::byte_table::{ByteChanges, ByteFactors};
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
-use crate::orbit::{OrbitKey, OrbitShape};
+use crate::orbit::{OrbitShape, OrbitTable};
 use crate::poly::Poly;
 use crate::ring::Ring;
 use crate::stored::Stored;
@@ -111,7 +111,7 @@ impl DeviceRing {
     }
 
     /// The values of a key over chain primes in orbit order, each half twice.
-    pub(crate) fn orbit_key(&self, ring: &Ring, key: &Poly) -> Result<Words, RingError> {
+    pub(crate) fn orbit_table(&self, ring: &Ring, key: &Poly) -> Result<Words, RingError> {
         let (n, primes) = (ring.degree(), key.basis.chain);
         let words = self.memory(ring, 2 * n * primes)?;
         let arguments =
@@ -125,7 +125,7 @@ impl DeviceRing {
         &self,
         ring: &Ring,
         (shape, words): (OrbitShape, Stored<'_, u32>),
-        keys: &[&[OrbitKey]],
+        keys: &[&[OrbitTable]],
     ) -> Result<Vec<Poly>, RingError> {
         let queries = keys.first().map_or(0, |keys| keys.len());
         let out = self.blanks(ring, Basis::chain(shape.chain), queries)?;

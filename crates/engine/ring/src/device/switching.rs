@@ -10,7 +10,7 @@ use super::tables::{Conversion, Decomposition, Division, Exact};
 use super::transform::{all, raised, some};
 use crate::basis::{Basis, Domain};
 use crate::error::RingError;
-use crate::gadget::Decomposed;
+use crate::gadget::RnsDigits;
 use crate::gadget_key::GadgetKey;
 use crate::kind::RingKind;
 use crate::memory::Words;
@@ -97,7 +97,7 @@ impl DeviceRing {
     }
 
     /// Raises every digit to the basis of key switches.
-    pub(crate) fn decompose(&self, ring: &Ring, poly: &Poly) -> Result<Decomposed, RingError> {
+    pub(crate) fn decompose(&self, ring: &Ring, poly: &Poly) -> Result<RnsDigits, RingError> {
         let basis = poly.basis;
         let extended = ring.switching_basis(basis);
         let table: Arc<Decomposition> =
@@ -119,14 +119,14 @@ impl DeviceRing {
         let out = words.on(&self.device)?.address();
         self.convert(ring, &table.conversion, (&plain.words, own), extended, out)?;
         self.forward(ring, &raised(self.basis(extended), digits), limbs, out, false)?;
-        Ok(Decomposed { words, basis, digits })
+        Ok(RnsDigits { words, basis, digits })
     }
 
     /// Both components of `sum_i sigma_i(digits * key_i)`, for at least one key.
     pub(crate) fn key_products(
         &self,
         ring: &Ring,
-        digits: &Decomposed,
+        digits: &RnsDigits,
         terms: &[(&GadgetKey, u64)],
     ) -> Result<[Poly; 2], RingError> {
         let basis = ring.switching_basis(digits.basis);

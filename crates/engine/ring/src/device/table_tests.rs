@@ -115,7 +115,7 @@ fn sums_over_orbits_have_the_same_bits() {
             let keys: Vec<[Poly; 2]> = (0..lists * queries).map(|_| pair.uniform(Basis::chain(2))).collect();
             compare(&pair, "sum over an orbit", |ring| {
                 let which = usize::from(ring.device().is_some());
-                let keys: Vec<_> = keys.iter().map(|key| ring.orbit_key(&key[which]).unwrap()).collect();
+                let keys: Vec<_> = keys.iter().map(|key| ring.orbit_table(&key[which]).unwrap()).collect();
                 let keys: Vec<_> = (0..lists).map(|list| &keys[list * queries..(list + 1) * queries]).collect();
                 ring.orbit_sums(shape, Stored::new(&words, &copy), &keys).unwrap()
             });

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
-    Backend, Basis, Decomposed, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Digits, Domain, GadgetKey,
-    OrbitShape, Poly, Ring, RingKind, RingLiteral, Seed, Stored, TableShape,
+    Backend, Basis, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Domain, GadgetDigits, GadgetKey,
+    OrbitShape, Poly, Ring, RingKind, RingLiteral, RnsDigits, Seed, Stored, TableShape,
 };
 
 const DEGREE: usize = 512;
@@ -41,7 +41,7 @@ fn digit_key(ring: &Ring, a: &Poly, b: &Poly) -> DigitKey {
     ring.digit_key(gadget(ring), &[[a, b], [b, a]]).unwrap()
 }
 
-fn digits(ring: &Ring, operand: &Poly) -> Digits {
+fn digits(ring: &Ring, operand: &Poly) -> GadgetDigits {
     ring.digits(gadget(ring), &[operand]).unwrap()
 }
 
@@ -49,7 +49,7 @@ fn gadget_key(ring: &Ring, a: &Poly, b: &Poly) -> GadgetKey {
     ring.gadget_key(CHAIN, &[[a, b], [b, a]]).unwrap()
 }
 
-fn decomposed(ring: &Ring, operand: &Poly) -> Decomposed {
+fn decomposed(ring: &Ring, operand: &Poly) -> RnsDigits {
     ring.decompose(operand).unwrap()
 }
 
@@ -201,7 +201,7 @@ fn operations() -> Vec<Operation> {
     add(&["orbit_sums"], &[values, values], |ring, polys| {
         let shape = OrbitShape { factors: 3, chain: CHAIN };
         let (words, copy) = (vec![7; 2 * ring.orbit_words(shape)], DeviceCopy::default());
-        let keys = [&polys[0], &polys[1]].map(|key| ring.orbit_key(key).unwrap());
+        let keys = [&polys[0], &polys[1]].map(|key| ring.orbit_table(key).unwrap());
         let [first, second] = keys.each_ref().map(std::slice::from_ref);
         ring.orbit_sums(shape, Stored::new(&words, &copy), &[first, second]).unwrap()
     });
@@ -328,7 +328,7 @@ fn every_operation_is_in_the_table() {
         ["gadget_key_builder", "seeded_gadget_key_builder", "push", "finish", "short_gadget_key"];
     let mut known: BTreeSet<&str> = operations().iter().flat_map(|operation| operation.methods).copied().collect();
     known.extend(FROM_NOTHING.into_iter().chain(ALWAYS_SECRET).chain(COVERED));
-    let kinds = ["Poly", "Decomposed", "Digits", "DigitKey", "GadgetKey"];
+    let kinds = ["Poly", "RnsDigits", "GadgetDigits", "DigitKey", "GadgetKey"];
     let mut found = BTreeSet::new();
     for source in SOURCES {
         for declaration in source.split("    pub fn ").skip(1) {

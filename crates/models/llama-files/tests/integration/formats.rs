@@ -46,7 +46,7 @@ fn flags_of_a_gguf_tokenizer_are_obeyed() {
     // With the space in front, the text gives the same tokens.
     assert_eq!(plain.encode(" big dog").unwrap(), tokenizer.encode("big dog").unwrap()[1..]);
     assert_ne!(plain.encode("big dog").unwrap(), tokenizer.encode("big dog").unwrap()[1..]);
-    let behind = |tokenizer: &Tokenizer, text: &str| tokenizer.encode_behind(text).unwrap();
+    let behind = |tokenizer: &Tokenizer, text: &str| tokenizer.encode_continuation(text).unwrap();
     assert_eq!(behind(&tokenizer, " big dog"), behind(&tokenizer, "big dog"));
     assert_ne!(behind(&plain, " big dog"), behind(&plain, "big dog"));
     assert_ne!(behind(&tokenizer, "  big dog"), behind(&tokenizer, "big dog"));

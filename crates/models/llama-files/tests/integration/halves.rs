@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, TamedModel, Tokenizer, rotate};
+use unspoken_llama_model::{ClientModel, RotatedModel, Tokenizer, rotate};
 
-fn halves(directory: &Path) -> (TamedModel, ClientModel) {
+fn halves(directory: &Path) -> (RotatedModel, ClientModel) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
     let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
     rotate(&model.config, &mut model.weights, 1);
-    let tamed = TamedModel::new(model, vec![1]);
+    let tamed = RotatedModel::new(model, vec![1]);
     let client = ClientModel::new(&tamed, tokenizer);
     tamed.save(directory).unwrap();
     client.save(&directory.join("client")).unwrap();
@@ -21,7 +21,7 @@ fn halves(directory: &Path) -> (TamedModel, ClientModel) {
 fn halves_are_read_as_they_were_written() {
     let directory = tempfile::tempdir().unwrap();
     let (tamed, client) = halves(directory.path());
-    let read = TamedModel::load(directory.path()).unwrap();
+    let read = RotatedModel::load(directory.path()).unwrap();
     assert_eq!((read.id(), read.prefix()), (tamed.id(), tamed.prefix()));
     assert_eq!(read.model().config, tamed.model().config);
     assert_eq!(read.model().weights.digest(), tamed.model().weights.digest());
@@ -40,11 +40,11 @@ fn an_id_is_that_of_weights_and_prefix() {
     let directory = tempfile::tempdir().unwrap();
     let (tamed, _) = halves(directory.path());
     let model = tamed.model().clone();
-    assert_ne!(TamedModel::new(model.clone(), vec![]).id(), tamed.id());
+    assert_ne!(RotatedModel::new(model.clone(), vec![]).id(), tamed.id());
     let mut other = model.clone();
     other.weights.layers[3].down[(1, 2)] += 1e-6;
-    assert_ne!(TamedModel::new(other, vec![1]).id(), tamed.id());
-    assert_eq!(TamedModel::new(model, vec![1]).id(), tamed.id());
+    assert_ne!(RotatedModel::new(other, vec![1]).id(), tamed.id());
+    assert_eq!(RotatedModel::new(model, vec![1]).id(), tamed.id());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn damaged_files_are_refused_with_what_was_found() {
     let sound = fs::read(&path).unwrap();
     let refused = |bytes: &[u8], found: &str| {
         fs::write(&path, bytes).unwrap();
-        let error = TamedModel::load(directory.path()).err().unwrap().to_string();
+        let error = RotatedModel::load(directory.path()).err().unwrap().to_string();
         assert!(error.contains("tamed.safetensors") && error.contains(found), "{found}: {error}");
     };
     refused(&sound[..sound.len() - 1], "bytes");

@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::Array2;
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{
-    InputError, KvCache, Model, PrefixSearch, Statistics, Step, find_prefix, fold_norms, perplexity, perplexity_behind,
+    InputError, KvCache, Model, PrefixSearch, Statistics, Step, find_prefix, fold_norms, perplexity, perplexity_after,
     rotate,
 };
 
@@ -66,14 +66,14 @@ fn perplexity_behind_a_prefix_is_that_of_the_whole_text() {
             seen += values.nrows();
         }
     };
-    let none = perplexity_behind(&model, &[], &[tokens.clone(), tokens.clone()], &mut observer).unwrap();
+    let none = perplexity_after(&model, &[], &[tokens.clone(), tokens.clone()], &mut observer).unwrap();
     assert!((none / whole - 1.0).abs() < 1e-6, "{none} {whole}");
     assert_eq!(seen, 2 * tokens.len());
     // Without the surprise of the first tokens, which are the prefix.
-    let behind = perplexity_behind(&model, &tokens[..6], &[tokens[6..].to_vec()], &mut ()).unwrap();
+    let behind = perplexity_after(&model, &tokens[..6], &[tokens[6..].to_vec()], &mut ()).unwrap();
     let (rest, first) = ((tokens.len() - 7) as f64, perplexity(&model, &tokens[..7], 7).unwrap());
     assert!((rest * behind.ln() + 6.0 * first.ln() - (rest + 6.0) * whole.ln()).abs() < 1e-3);
-    assert!(matches!(perplexity_behind(&model, &[1], &[vec![5]], &mut ()), Err(InputError::Empty)));
+    assert!(matches!(perplexity_after(&model, &[1], &[vec![5]], &mut ()), Err(InputError::Empty)));
 }
 
 #[test]

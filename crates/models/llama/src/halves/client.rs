@@ -9,7 +9,7 @@ use unspoken_store::{Dtype, FileError, FilePair, ModelFiles, ModelId};
 
 use super::check;
 use super::coverage::Coverage;
-use super::tamed::TamedModel;
+use super::tamed::RotatedModel;
 use crate::config::Config;
 use crate::linear::{in_pool, linear};
 use crate::tokenizer::Tokenizer;
@@ -59,7 +59,7 @@ struct Record {
 
 impl ClientModel {
     /// The client's half that belongs to a service's half.
-    pub fn new(tamed: &TamedModel, tokenizer: Tokenizer) -> Self {
+    pub fn new(tamed: &RotatedModel, tokenizer: Tokenizer) -> Self {
         let model = tamed.model();
         ClientModel {
             id: tamed.id(),

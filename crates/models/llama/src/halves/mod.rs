@@ -11,7 +11,7 @@ use crate::config::Config;
 
 pub use client::ClientModel;
 pub use coverage::Coverage;
-pub use tamed::TamedModel;
+pub use tamed::RotatedModel;
 
 /// The id of a tamed model: two of them are the same only if their weights are, to the last bit, and the tokens in
 /// front of every text.

@@ -27,16 +27,16 @@ const MAX_HEADER_BYTES: u64 = 16 << 20;
 
 /// A model whose weights are rotated, and the tokens in front of every text: the service's half.
 #[derive(Clone, Debug)]
-pub struct TamedModel {
+pub struct RotatedModel {
     id: ModelId,
     prefix: Vec<u32>,
     model: Model,
 }
 
-impl TamedModel {
+impl RotatedModel {
     /// The service's half of a tamed model; `prefix` are the tokens in front of every text.
     pub fn new(model: Model, prefix: Vec<u32>) -> Self {
-        TamedModel { id: id_of(&model.config, &prefix, &model.weights.digest()), prefix, model }
+        RotatedModel { id: id_of(&model.config, &prefix, &model.weights.digest()), prefix, model }
     }
 
     /// The id, which the client's half has too.
@@ -94,7 +94,7 @@ impl TamedModel {
         })
     }
 
-    /// Reads what [`TamedModel::save`] wrote.
+    /// Reads what [`RotatedModel::save`] wrote.
     ///
     /// # Errors
     /// If a file is missing, has other dimensions than it states, or its weights do not belong to its id.
@@ -102,10 +102,10 @@ impl TamedModel {
         Self::read(directory.into())
     }
 
-    /// As [`TamedModel::load`], of files that may be in memory.
+    /// As [`RotatedModel::load`], of files that may be in memory.
     ///
     /// # Errors
-    /// As for [`TamedModel::load`].
+    /// As for [`RotatedModel::load`].
     pub fn read(files: ModelFiles<'_>) -> Result<Self, FileError> {
         let path = files.path(FILE);
         let (header, bytes) = match files {
@@ -134,7 +134,7 @@ impl TamedModel {
         let weights = weights_of(&path, &config, &tensors)?;
         drop(tensors);
         drop(bytes);
-        let tamed = TamedModel::new(Model { config, weights }, prefix);
+        let tamed = RotatedModel::new(Model { config, weights }, prefix);
         if tamed.id != id {
             return Err(refuse(format!("another id, {id},"), needed));
         }

@@ -8,7 +8,9 @@ use unspoken_ckks::{
     Arithmetic, Bootstrap, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, LinearPlan, LinearTransform,
     Preset, Simulator, Steps,
 };
-use unspoken_encrypted_llama::{Columns, Key, Layout, Machine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
+use unspoken_encrypted_llama::{
+    Columns, Key, Layout, Machine, PassArithmetic, PassProgram, SimulatedMachine, WEIGHT_BITS,
+};
 use unspoken_encrypted_matrix::{Budget, EncryptedMatrix, Graph, Layout as Tiles, Operation, plan};
 use unspoken_llama::{Place, Quantity, TensorArithmetic};
 use unspoken_llama_model::KvCache;
@@ -92,7 +94,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> 
     let random = RandomModel::new(config, (case.public, case.chunk), case.chunk)?;
     let plan = Bootstrap::for_products(&parameters, WEIGHT_BITS)?;
     let sizes = (case.chunk, case.small_degree);
-    let program = Program::new(&random.circuit, random.model.clone(), &random.design, plan, sizes)?;
+    let program = PassProgram::new(&random.circuit, random.model.clone(), &random.design, plan, sizes)?;
     let caches = [random.model.prefix_cache(&[])?, random.model.prefix_cache(&random.text.public)?];
     let setting = Setting { encoder, program, caches, values: Values::new(case), case: *case };
     setting.compare(harness)
@@ -131,7 +133,7 @@ impl Values {
 
 struct Setting {
     encoder: Encoder,
-    program: Program,
+    program: PassProgram,
     /// Without public tokens, and with the public tokens of the case.
     caches: [KvCache; 2],
     values: Values,
@@ -148,7 +150,7 @@ struct Counted {
 /// Two products of matrices, of queries with keys and of weights with values.
 struct MatrixProducts {
     tiles: Tiles,
-    programs: [unspoken_encrypted_matrix::Program; 2],
+    programs: [unspoken_encrypted_matrix::MatrixProgram; 2],
     /// For each batch of heads, the factors of both products.
     factors: Vec<[[EncryptedMatrix<Ciphertext>; 2]; 2]>,
 }
@@ -308,13 +310,13 @@ impl Setting {
             }
         }
         for (what, (worst, most)) in ["scores", "weighted values"].iter().zip(worst.iter().zip(most)) {
-            within(&format!("{what} behind {} public tokens", public.len()), worst / most)?;
+            within(&format!("{what} after {} public tokens", public.len()), worst / most)?;
         }
         Ok(())
     }
 
     /// The products of matrices of all heads, in this layout, with results at the level of ours.
-    fn matrix_programs(&self, tiles: Tiles) -> anyhow::Result<[unspoken_encrypted_matrix::Program; 2]> {
+    fn matrix_programs(&self, tiles: Tiles) -> anyhow::Result<[unspoken_encrypted_matrix::MatrixProgram; 2]> {
         let (chunk, width) = (self.case.chunk, self.case.model[3]);
         let scores = |graph: &mut Graph| -> anyhow::Result<()> {
             let (queries, keys) = (graph.input("queries", (chunk, width))?, graph.input("keys", (chunk, width))?);
@@ -340,7 +342,7 @@ impl Setting {
         Ok([planned(&scores)?, planned(&sums)?])
     }
 
-    fn count_products(programs: &[unspoken_encrypted_matrix::Program; 2], batches: usize, out: usize) -> Counted {
+    fn count_products(programs: &[unspoken_encrypted_matrix::MatrixProgram; 2], batches: usize, out: usize) -> Counted {
         let mut keys = programs[0].key_plan().clone();
         keys.extend(programs[1].key_plan());
         let switches: u64 = programs.iter().map(|program| program.cost().total_key_switches()).sum();
@@ -352,7 +354,7 @@ impl Setting {
     fn matrix_products(
         &self,
         tiles: Tiles,
-        programs: [unspoken_encrypted_matrix::Program; 2],
+        programs: [unspoken_encrypted_matrix::MatrixProgram; 2],
         heads: usize,
         client: &mut PassClient,
     ) -> anyhow::Result<MatrixProducts> {
@@ -537,7 +539,7 @@ impl Setting {
         }
         let pairs =
             |a: &[f64], b: &[f64], sign: f64| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a + sign * b).collect() };
-        let case = format!("{shape} behind {} public ones", self.case.public);
+        let case = format!("{shape} after {} public ones", self.case.public);
         let public = format!("{shape} with {} public ones, by difference", self.case.public);
         let added = pairs(behind, alone, -1.0);
         for (name, samples) in [(DIAGONALS, diagonals), (KEPT, kept)] {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 use unspoken_ckks::{Bootstrap, CkksParameters, CostModel, Encoder, Preset};
-use unspoken_encrypted_llama::{Program, WEIGHT_BITS};
+use unspoken_encrypted_llama::{PassProgram, WEIGHT_BITS};
 use unspoken_llama::{Function, Noise, Quantity, Simulation};
 use unspoken_llama_model::{Config, KvCache};
 
@@ -104,10 +104,10 @@ impl Case {
         RandomModel::new(self.config(share), (self.public, self.private), self.private)
     }
 
-    fn program(&self, random: &RandomModel, encoder: &Encoder, chunk: usize) -> anyhow::Result<Program> {
+    fn program(&self, random: &RandomModel, encoder: &Encoder, chunk: usize) -> anyhow::Result<PassProgram> {
         let plan = Bootstrap::for_products(encoder.parameters(), WEIGHT_BITS)?;
         let (circuit, model, sizes) = (&random.circuit, random.model.clone(), (chunk, self.small_degree));
-        let mut program = Program::new(circuit, model, &random.design, plan, sizes)?;
+        let mut program = PassProgram::new(circuit, model, &random.design, plan, sizes)?;
         program.place(encoder, self.public, &CostModel::nominal(encoder.parameters()))?;
         Ok(program)
     }
@@ -161,7 +161,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> 
 fn spread(
     harness: &mut Harness<'_>,
     (name, seconds, params): (&str, f64, &Map<String, Value>),
-    (program, encoder, model): (&Program, &Encoder, &CostModel),
+    (program, encoder, model): (&PassProgram, &Encoder, &CostModel),
     (public, chunks): (usize, usize),
 ) -> anyhow::Result<()> {
     let times = program.spread_times(encoder, (public, chunks - 1, chunks), (&PROCESSES, NETWORK_BYTES), model)?;
@@ -204,7 +204,7 @@ fn predicted(harness: &mut Harness<'_>, name: &str, pass: &PassReport, params: &
 fn memory(
     harness: &mut Harness<'_>,
     (name, params): (&str, &Map<String, Value>),
-    (program, counted): (&Program, &Counted),
+    (program, counted): (&PassProgram, &Counted),
     public: &KvCache,
 ) -> u64 {
     let parts = counted.requirements.memory(program, public.len());

@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 use unspoken_ckks::{Bootstrapper, Ciphertext, Complex64, Encoder, Evaluator};
-use unspoken_encrypted_llama::{EncryptedMachine, Program};
+use unspoken_encrypted_llama::{EncryptedMachine, PassProgram};
 use unspoken_encrypted_matrix::{EncryptedMatrix, Layout};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
@@ -19,7 +19,7 @@ pub(super) struct PassClient {
 
 impl PassClient {
     /// Makes the keys of a plan, and the keys of the program's bootstraps and small ring.
-    pub(super) fn new(program: &Program, encoder: &Encoder, keys: &KeyPlan) -> anyhow::Result<Self> {
+    pub(super) fn new(program: &PassProgram, encoder: &Encoder, keys: &KeyPlan) -> anyhow::Result<Self> {
         let parameters = encoder.parameters();
         // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(3);

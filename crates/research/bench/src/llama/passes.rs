@@ -1,7 +1,7 @@
 //! Encrypted passes of stories260K, phase by phase, on several threads and on one.
 
 use unspoken_ckks::{Bootstrap, Ciphertext, CkksParameters, Complex64, CostModel, Encoder, Preset};
-use unspoken_encrypted_llama::{Program, WEIGHT_BITS};
+use unspoken_encrypted_llama::{PassProgram, WEIGHT_BITS};
 use unspoken_llama::Quantity;
 use unspoken_llama_model::KvCache;
 
@@ -45,11 +45,11 @@ pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40
 const PUBLIC: usize = 33;
 
 /// A program for stories260K with its bootstraps placed.
-fn program(stories: &Stories, parameters: &CkksParameters, chunk: usize) -> anyhow::Result<Program> {
+fn program(stories: &Stories, parameters: &CkksParameters, chunk: usize) -> anyhow::Result<PassProgram> {
     let plan = Bootstrap::for_products(parameters, WEIGHT_BITS)?;
     let degree = (parameters.ring().degree() / 16).max(512);
     let model = stories.model.clone();
-    let mut program = Program::new(&stories.circuit, model, &stories.design, plan, (chunk, degree))?;
+    let mut program = PassProgram::new(&stories.circuit, model, &stories.design, plan, (chunk, degree))?;
     program.place(&Encoder::new(parameters), PUBLIC, &CostModel::nominal(parameters))?;
     Ok(program)
 }
@@ -132,7 +132,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
 }
 
 fn input(
-    program: &Program,
+    program: &PassProgram,
     stories: &Stories,
     tokens: &[u32],
     client: &mut PassClient,
@@ -143,7 +143,7 @@ fn input(
 
 /// Adds the logits of a chunk, beside the logits of the model in the clear.
 fn compare(
-    program: &Program,
+    program: &PassProgram,
     stories: &Stories,
     (tokens, clear): (&[u32], &mut KvCache),
     found: &[Vec<Complex64>],

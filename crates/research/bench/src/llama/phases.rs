@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use unspoken_ckks::{CkksError, CkksParameters, CoefficientMatrix, CostModel, Encoder, Simulator};
 use unspoken_encrypted_llama::{
-    Machine, Part, PassArithmetic, PassError, Program, Requirements, Session, SimulatedMachine,
+    Machine, Part, PassArithmetic, PassError, PassProgram, Requirements, Session, SimulatedMachine,
 };
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
@@ -274,7 +274,7 @@ pub(super) struct PassPlace<'a, V> {
 /// Runs a pass. Returns its results, and what each phase took.
 pub(super) fn run<M>(
     machine: &M,
-    program: &Program,
+    program: &PassProgram,
     place: PassPlace<'_, M::Vector>,
     input: Vec<M::Vector>,
     meter: &Meter<'_>,
@@ -313,7 +313,7 @@ pub(super) struct Counted {
 
 /// Runs the passes of `chunks` chunks after public tokens without values, with the seconds that a model predicts.
 pub(super) fn count(
-    program: &Program,
+    program: &PassProgram,
     encoder: &Encoder,
     (public, chunks): (&KvCache, usize),
     model: CostModel,

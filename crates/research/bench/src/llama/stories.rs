@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unspoken_chat::ServedModel;
 use unspoken_llama::{Circuit, CircuitError, Design, DesignOptions, Margins, Quantity, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, Generation, Model, TamedModel, Tokenizer, rotate};
+use unspoken_llama_model::{ClientModel, Generation, Model, RotatedModel, Tokenizer, rotate};
 
 const MODEL: &str = "models/stories260K/stories260K.bin";
 
@@ -35,7 +35,7 @@ pub(super) struct Stories {
     pub(super) circuit: Circuit,
     pub(super) design: Design,
     pub(super) model: Arc<Model>,
-    pub(super) tamed: TamedModel,
+    pub(super) tamed: RotatedModel,
     pub(super) client: Arc<ClientModel>,
     /// Tokens, of which the first is the token of the prefix.
     pub(super) unseen: Vec<Vec<u32>>,
@@ -60,7 +60,7 @@ impl Stories {
         rotate(&model.config, &mut model.weights, 1);
         let (circuit, design) = fit(&model, &calibration, &held_out, chunk)?;
         let prefix = unseen.iter().filter_map(|story| story.first().copied()).take(1).collect();
-        let tamed = TamedModel::new(model, prefix);
+        let tamed = RotatedModel::new(model, prefix);
         let client = Arc::new(ClientModel::new(&tamed, tokenizer));
         let model = Arc::new(tamed.model().clone());
         Ok(Stories { circuit, design, model, tamed, client, unseen })

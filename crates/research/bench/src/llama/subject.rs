@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use unspoken_chat::ServedModel;
 use unspoken_llama::Preparation;
-use unspoken_llama_model::{ClientModel, Model, TamedModel};
+use unspoken_llama_model::{ClientModel, Model, RotatedModel};
 
 use super::stories::Stories;
 
@@ -31,7 +31,7 @@ impl Subject {
     pub(super) fn prepared(directory: &Path, text: &Path) -> anyhow::Result<Self> {
         let [record, ranges] = Preparation::FILES.map(|name| read(&directory.join(name)));
         let preparation = Preparation::from_bytes(&record?, &ranges?)?;
-        let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
+        let served = ServedModel::new(&preparation, RotatedModel::load(directory)?)?;
         let client = ClientModel::load(&directory.join("client"))?;
         let text = String::from_utf8_lossy(&read(text)?).into_owned();
         let tokens = client.tokenizer().encode(&text)?;

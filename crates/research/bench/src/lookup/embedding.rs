@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
-use unspoken_lookup::{OutputForm, Plan, Task, best_plan};
+use unspoken_lookup::{LookupPlan, LookupTask, OutputForm, best_plan};
 
 use super::fixture::LookupFixture;
 use super::indicator::IndicatorBaseline;
@@ -120,12 +120,13 @@ pub(super) fn run_whole(harness: &mut Harness<'_>, case: &Case<'_>) -> anyhow::R
 
 impl Case<'_> {
     /// The paper's plan first, then the planner's choices, each with its preset.
-    fn plans(&self, rows: usize) -> anyhow::Result<[(&'static str, Plan); 3]> {
+    fn plans(&self, rows: usize) -> anyhow::Result<[(&'static str, LookupPlan); 3]> {
         let (subtables, columns) = (self.tables.tables.len(), self.tables.columns());
-        let task = Task { subtables, rows, columns, form: OutputForm::Rows };
+        let task = LookupTask { subtables, rows, columns, form: OutputForm::Rows };
         let Presets { complex, real, .. } = self.presets;
-        let best = |preset: &str| -> anyhow::Result<Plan> { Ok(best_plan(&Preset::find(preset)?.build()?, task)?) };
-        Ok([(complex, Plan::Paper), (complex, best(complex)?), (real, best(real)?)])
+        let best =
+            |preset: &str| -> anyhow::Result<LookupPlan> { Ok(best_plan(&Preset::find(preset)?.build()?, task)?) };
+        Ok([(complex, LookupPlan::Paper), (complex, best(complex)?), (real, best(real)?)])
     }
 }
 
@@ -143,7 +144,7 @@ impl Report<'_, '_> {
     fn plan(&mut self, fixture: &LookupFixture, times: &StageTimes) {
         let plan = fixture.lookup.plan();
         let name = self.name(fixture);
-        let paper = |samples: &[f64]| (plan != Plan::Paper).then(|| (PAPER, samples.to_vec()));
+        let paper = |samples: &[f64]| (plan != LookupPlan::Paper).then(|| (PAPER, samples.to_vec()));
         let total = Metric::less("lookup_per_token", "ms");
         let samples = [
             (total, times.total(), paper(&self.paper.total())),
@@ -160,7 +161,8 @@ impl Report<'_, '_> {
                 self.harness.timing(metric, &name, &scaled(&ours, 1e3), baseline, params);
             }
         }
-        let (depth, kim) = (plan.depth(self.case.tables.columns()), Plan::Indicator.depth(self.case.tables.columns()));
+        let (depth, kim) =
+            (plan.depth(self.case.tables.columns()), LookupPlan::Indicator.depth(self.case.tables.columns()));
         let levels = Metric::less("lookup_depth", "levels");
         self.harness.value(levels, &name, depth as f64, Some((KIM, kim as f64)), self.params(fixture));
         let bytes = Metric::less("lookup_query_bytes_per_token", "bytes");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_lookup::{Lookup, OutputForm, Plan};
+use unspoken_lookup::{Lookup, LookupPlan, OutputForm};
 use unspoken_protocol::ClientId;
 use unspoken_query::{QueryCodec, QueryReader};
 use unspoken_ring::SecretRng;
@@ -31,7 +31,7 @@ pub(super) struct LookupFixture {
 }
 
 /// A lookup that returns its outputs as rows.
-fn rows_lookup(parameters: &CkksParameters, plan: Plan, tables: &Subtables) -> anyhow::Result<Lookup> {
+fn rows_lookup(parameters: &CkksParameters, plan: LookupPlan, tables: &Subtables) -> anyhow::Result<Lookup> {
     Ok(Lookup::new(parameters, &tables.tables, plan, OutputForm::Rows, tables.bound(), None)?)
 }
 
@@ -41,7 +41,7 @@ fn index(slot: usize, t: usize, columns: usize) -> usize {
 }
 
 impl LookupFixture {
-    pub(super) fn new(preset: &'static str, plan: Plan, tables: &Subtables) -> anyhow::Result<Self> {
+    pub(super) fn new(preset: &'static str, plan: LookupPlan, tables: &Subtables) -> anyhow::Result<Self> {
         let parameters = Preset::find(preset)?.build()?;
         let lookup = rows_lookup(&parameters, plan, tables)?;
         let encoder = Encoder::new(&parameters);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
 };
-use unspoken_lookup::{Plan, Table, indicator, query_scale};
+use unspoken_lookup::{LookupPlan, Table, indicator, query_scale};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey};
 
@@ -83,7 +83,7 @@ impl IndicatorBaseline {
         let mut rng = SecretRng::insecure_from_seed(4);
         let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
         let encoder = Encoder::new(&parameters);
-        let depth = Plan::Indicator.depth(columns);
+        let depth = LookupPlan::Indicator.depth(columns);
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Relinearisation, parameters.chain(depth));
         let stride = parameters.slots() / tokens;

@@ -45,7 +45,7 @@ use forms::FormCase;
 use plans::{ClassifierFixture, PlanComparison};
 use subtables::Subtables;
 use unspoken_ckks::Preset;
-use unspoken_lookup::Plan;
+use unspoken_lookup::LookupPlan;
 use unspoken_query::QueryForm;
 
 use crate::harness::Harness;
@@ -64,8 +64,12 @@ const WHOLE_REPETITIONS: usize = 8;
 const MESSAGES: usize = 256;
 
 /// The plans compared with the paper's.
-const OURS: [Plan; 4] =
-    [Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 8 }, Plan::BabyGiant { babies: 16 }];
+const OURS: [LookupPlan; 4] = [
+    LookupPlan::ComplexFirst,
+    LookupPlan::LazyLast,
+    LookupPlan::BabyGiant { babies: 8 },
+    LookupPlan::BabyGiant { babies: 16 },
+];
 
 /// Number of subtables of the embeddings, as in the paper.
 const SUBTABLES: usize = 4;
@@ -241,7 +245,7 @@ mod tests {
 
     fn measure_everything(harness: &mut Harness<'_>) -> anyhow::Result<()> {
         let data = ClassifierData::synthetic(16, 32)?;
-        const PLANS: [Plan; 2] = [Plan::LazyLast, Plan::BabyGiant { babies: 4 }];
+        const PLANS: [LookupPlan; 2] = [LookupPlan::LazyLast, LookupPlan::BabyGiant { babies: 4 }];
         let comparison = PlanComparison { preset: PRESET, plans: &PLANS, messages: 16, rounds: 1 };
         let best = plans::run(harness, &data, comparison)?;
         assert!(PLANS.contains(&best));

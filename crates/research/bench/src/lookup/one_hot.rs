@@ -33,7 +33,7 @@ pub(super) fn run(harness: &mut Harness<'_>, data: &ClassifierData, preset: &Pre
     };
     let per_message = |bytes: usize| bytes as f64 / batch as f64;
     let one_hot = shape.subtables * shape.columns * SeededCiphertext::byte_len(&parameters, LEVEL);
-    let direct_level = unspoken_lookup::Plan::LazyLast.depth(shape.columns.next_power_of_two());
+    let direct_level = unspoken_lookup::LookupPlan::LazyLast.depth(shape.columns.next_power_of_two());
     let direct = shape.subtables * SeededCiphertext::byte_len(&parameters, direct_level);
     let bytes = Metric::less("query_bytes_per_message", "bytes");
     let baseline = Some(("one-hot (HE-LRM's form), computed", per_message(one_hot)));

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
 use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Description, StageSeconds};
-use unspoken_lookup::Plan;
+use unspoken_lookup::LookupPlan;
 use unspoken_protocol::{Call, CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader, Request};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::EvaluationKeys;
@@ -24,7 +24,7 @@ use crate::row::{Metric, params};
 pub(super) struct PlanComparison {
     pub(super) preset: &'static str,
     /// Plans compared with the paper's plan, which is the baseline of each.
-    pub(super) plans: &'static [Plan],
+    pub(super) plans: &'static [LookupPlan],
     /// Messages, rounded up to whole batches of the preset.
     pub(super) messages: usize,
     /// How often all messages are classified.
@@ -33,7 +33,7 @@ pub(super) struct PlanComparison {
 
 /// A client and a server of one plan, with the client's keys at the server.
 pub(super) struct ClassifierFixture {
-    pub(super) plan: Plan,
+    pub(super) plan: LookupPlan,
     server: ClassifyServer,
     client: ClassifyClient,
     keys: EvaluationKeys,
@@ -70,10 +70,10 @@ pub(super) fn run(
     harness: &mut Harness<'_>,
     data: &ClassifierData,
     comparison: PlanComparison,
-) -> anyhow::Result<Plan> {
+) -> anyhow::Result<LookupPlan> {
     let preset = Preset::find(comparison.preset)?;
     let mut fixtures = Vec::new();
-    for &plan in [Plan::Paper].iter().chain(comparison.plans) {
+    for &plan in [LookupPlan::Paper].iter().chain(comparison.plans) {
         harness.progress(format!("{}: keys for plan {plan}", comparison.preset));
         fixtures.push(ClassifierFixture::new(data, preset, plan)?);
     }
@@ -100,12 +100,12 @@ pub(super) fn run(
     }
     let fastest =
         fixtures.iter().zip(&measurements).skip(1).min_by(|a, b| median(&a.1.total).total_cmp(&median(&b.1.total)));
-    Ok(fastest.map_or(Plan::Paper, |(fixture, _)| fixture.plan))
+    Ok(fastest.map_or(LookupPlan::Paper, |(fixture, _)| fixture.plan))
 }
 
 impl ClassifierFixture {
     /// A fixture for direct queries.
-    pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> anyhow::Result<Self> {
+    pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: LookupPlan) -> anyhow::Result<Self> {
         // Full queries alone, as the tables compare them.
         let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, short_queries: false };
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
@@ -128,7 +128,12 @@ impl ClassifierFixture {
         Self::with_server(data, preset, plan, server)
     }
 
-    fn with_server(data: &ClassifierData, preset: &Preset, plan: Plan, server: ClassifyServer) -> anyhow::Result<Self> {
+    fn with_server(
+        data: &ClassifierData,
+        preset: &Preset,
+        plan: LookupPlan,
+        server: ClassifyServer,
+    ) -> anyhow::Result<Self> {
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
@@ -229,7 +234,7 @@ fn report(
             "tokens": shape.max_tokens, "messages_per_query": fixture.batch_size(),
         }
     };
-    let is_paper = fixture.plan == Plan::Paper;
+    let is_paper = fixture.plan == LookupPlan::Paper;
     let times = [
         ("time_per_message", &measurement.total, &paper.total),
         ("vecgen_per_message", &measurement.vectors, &paper.vectors),

@@ -2,7 +2,7 @@
 //! number.
 
 use unspoken_ckks::Evaluator;
-use unspoken_permute::{Candidate, Explanation, Packing, Permutation, Strategy, Task, Verdict};
+use unspoken_permute::{Candidate, Explanation, Packing, Permutation, PermutationTask, Strategy, Verdict};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::KeyPlan;
 
@@ -53,7 +53,7 @@ pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     harness.progress(format!("random permutation of 2^{log2_length}: plans by number of keys"));
-    let task = Task::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL);
+    let task = PermutationTask::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL);
     let explanation = task.explain(parameters, &fixture.model)?;
     for Point { most_keys, planned, benes } in points(&explanation, log2_length as usize) {
         let case = format!("random permutation, n = 2^{log2_length}, at most {most_keys} keys");

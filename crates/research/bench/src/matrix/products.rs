@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use serde_json::{Map, Value};
 use unspoken_ckks::{Ciphertext, CostModel, Encoder, Evaluator};
-use unspoken_encrypted_matrix::{EncryptedMatrix, Estimate, Layout, Product, Task, estimates};
+use unspoken_encrypted_matrix::{EncryptedMatrix, Estimate, Layout, Product, ProductTask, estimates};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -57,7 +57,7 @@ impl ProductFixture {
     pub(super) fn methods(&self, layout: Layout) -> anyhow::Result<Vec<Estimate>> {
         let output_level = self.encoder.parameters().max_level() - LEVELS;
         let shape = (layout.dim(), layout.dim(), layout.dim());
-        let task = Task { layout, shape, output_level, most_keys: None };
+        let task = ProductTask { layout, shape, output_level, most_keys: None };
         Ok(estimates(&self.encoder, &self.model, &task)?)
     }
 

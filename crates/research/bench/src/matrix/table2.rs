@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use unspoken_ckks::{CostModel, Encoder};
-use unspoken_permute::{Network, Packing, Permutation, Plan, Strategy, Task, estimate};
+use unspoken_permute::{Network, Packing, Permutation, PermutationPlan, PermutationTask, Strategy, estimate};
 
 use crate::harness::Harness;
 use crate::row::{Metric, params};
@@ -26,11 +26,11 @@ pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, log2_length: u32
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     harness.progress(format!("random permutation of 2^{log2_length}: rotations by level"));
     let network = Network::new(&permutation, Packing::Repeated, 0, 0)?;
-    let plan = Plan::network(Packing::Repeated, permutation.len(), network)?;
+    let plan = PermutationPlan::network(Packing::Repeated, permutation.len(), network)?;
     let network = estimate(&plan, parameters, OUTPUT_LEVEL)?;
-    let task = Task {
+    let task = PermutationTask {
         input_level: OUTPUT_LEVEL + network.depth,
-        ..Task::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL)
+        ..PermutationTask::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL)
     };
     let explanation = task.explain(parameters, &CostModel::nominal(parameters))?;
     let benes = explanation.best_of(Strategy::Benes).map(|benes| benes.estimate.rotations.clone()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Transposes (paper, Table 3): all diagonals at once, against ideal factors at every depth.
 
-use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task, factors};
+use unspoken_permute::{Candidate, Packing, Permutation, PermutationTask, Strategy, factors};
 
 use super::permutations::{ComparedPlan, PermutationFixture};
 use super::planned;
@@ -19,7 +19,10 @@ pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimen
     let known = factors::transpose(dimension)?;
     for depth in DEPTHS {
         let output_level = parameters.max_level() - depth;
-        let task = Task { factors: &known, ..Task::new(&permutation, Packing::Repeated, parameters, output_level) };
+        let task = PermutationTask {
+            factors: &known,
+            ..PermutationTask::new(&permutation, Packing::Repeated, parameters, output_level)
+        };
         let mut candidates = task.candidates(parameters, &fixture.model)?;
         candidates.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let find = |allowed: &dyn Fn(&Candidate) -> bool| candidates.iter().find(|candidate| allowed(candidate));
@@ -38,7 +41,8 @@ pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimen
         }
         let case = format!("transpose, d = {dimension}, depth {depth}");
         fixture.compare(harness, &case, &permutation, output_level, &plans)?;
-        let task = Task { max_keys: BASELINE_KEYS.into_iter().min(), input_level: parameters.max_level(), ..task };
+        let task =
+            PermutationTask { max_keys: BASELINE_KEYS.into_iter().min(), input_level: parameters.max_level(), ..task };
         let explanation = task.explain(parameters, &fixture.model)?;
         planned::run(harness, fixture, &case, &permutation, output_level, &explanation)?;
     }

@@ -1,6 +1,6 @@
 //! Random permutations (paper, Table 7): ours and the multi-group network against the collapsed Benes network.
 
-use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task};
+use unspoken_permute::{Candidate, Packing, Permutation, PermutationTask, Strategy};
 
 use super::permutations::{ComparedPlan, PermutationFixture};
 use super::planned;
@@ -22,7 +22,10 @@ pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     let most = log2_length as usize;
     harness.progress(format!("random permutation of 2^{log2_length}: planning"));
-    let task = Task { max_keys: Some(most), ..Task::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL) };
+    let task = PermutationTask {
+        max_keys: Some(most),
+        ..PermutationTask::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL)
+    };
     let explanation = task.explain(parameters, &fixture.model)?;
     let Some(ours) = explanation.best() else { return Ok(()) };
     let mut plans = vec![ComparedPlan::ours("planned", ours)];

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::{GB_8, PHASES, Size};
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
 use crate::harness::{Harness, pool};
-use crate::machine::Machine;
+use crate::machine::MachineInfo;
 use crate::peer::Respire;
 use crate::row::{Metric, params};
 
@@ -90,7 +90,7 @@ pub(super) fn run(
 }
 
 fn preparation(harness: &mut Harness<'_>, size: Size, table: &Table) {
-    let cores = Machine::detect().cores;
+    let cores = MachineInfo::detect().cores;
     let time = Metric::less("encoding_time", "s");
     let params = params! { "threads": cores, "clock": "wall", "of": "all records, into memory" };
     harness.value(time, size.name, table.seconds, None, params);
@@ -104,7 +104,7 @@ fn sample(
     size: Size,
     table: &Table,
 ) -> anyhow::Result<Vec<ModeMeasurement>> {
-    let cores = Machine::detect().cores;
+    let cores = MachineInfo::detect().cores;
     let several = (cores > 1).then(|| pool(cores)).transpose()?;
     let mut pools: Vec<(usize, &ThreadPool)> = Vec::new();
     let mut clients = Vec::new();

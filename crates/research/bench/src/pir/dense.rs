@@ -18,7 +18,7 @@ use super::{Case, Size};
 use crate::clock::{PhaseClock, TimedOperation, alternate, median};
 use crate::error::wrong;
 use crate::harness::{Harness, pool};
-use crate::machine::{Machine, available_memory_bytes};
+use crate::machine::{MachineInfo, available_memory_bytes};
 use crate::peer::{SilentReport, SilentRetrieval};
 use crate::row::{Metric, params};
 
@@ -91,7 +91,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
     let table = DenseTable::build(pir, shape, |cell| record(cell, RECORD))?;
     facts(harness, size, &table, started.elapsed().as_secs_f64())?;
     let clients = RefCell::new(Clients::new(pir, case.passes.iter().copied().max().unwrap_or(1))?);
-    let cores = Machine::detect().cores;
+    let cores = MachineInfo::detect().cores;
     let several = pool(cores)?;
     let mut loads = Vec::new();
     for &queries in case.passes {

@@ -19,7 +19,7 @@ use super::{Case, Size};
 use crate::clock::median;
 use crate::error::wrong;
 use crate::harness::Harness;
-use crate::machine::Machine;
+use crate::machine::MachineInfo;
 use crate::row::{Metric, params};
 
 const APPLICATION: &str = "pir/bench";
@@ -74,7 +74,7 @@ fn measure_load(
         let concurrent = ConcurrentClients { mode, clients, each: queries.div_ceil(clients) };
         let (elapsed, latencies) = concurrent.measure(service, &folder.join(format!("client-{mode}")))?;
         let params = params! {
-            "clients": clients, "queries": latencies.len(), "threads": Machine::detect().cores, "clock": "wall",
+            "clients": clients, "queries": latencies.len(), "threads": MachineInfo::detect().cores, "clock": "wall",
             "tables": tables.to_string(), "keys": "each client has its own",
         };
         let case = format!("{}, {tables}, {mode}, {clients} at a time", size.name);

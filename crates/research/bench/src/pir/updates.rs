@@ -12,7 +12,7 @@ use super::Size;
 use crate::clock::{TimedOperation, alternate};
 use crate::error::{folder, wrong};
 use crate::harness::Harness;
-use crate::machine::Machine;
+use crate::machine::MachineInfo;
 use crate::row::{Metric, params};
 
 const UPDATES: Metric = Metric::more("update_rate", "updates/s");
@@ -28,7 +28,7 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, preset: Preset) -> anyh
     let folder = folder()?;
     let (dir, count) = (folder.path().join("database"), size.bytes / 256);
     let params = params! {
-        "records": count, "value_bytes": VALUE_BYTES, "threads": Machine::detect().cores, "clock": "wall",
+        "records": count, "value_bytes": VALUE_BYTES, "threads": MachineInfo::detect().cores, "clock": "wall",
     };
     let mut seconds = |metric, started: Instant| {
         harness.value(Metric::less(metric, "s"), size.name, started.elapsed().as_secs_f64(), None, params.clone());

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use unspoken_gsw::SmallRing;
-use unspoken_ring::{BYTE_BLOCK, DeviceCopy, Digits, Domain, OrbitKey, OrbitShape, Poly, Seed, Stored};
+use unspoken_gsw::BinaryRing;
+use unspoken_ring::{BYTE_BLOCK, DeviceCopy, Domain, GadgetDigits, OrbitShape, OrbitTable, Poly, Seed, Stored};
 
 use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
 use crate::dense::packing_gadget;
@@ -70,7 +70,7 @@ impl LastFactors {
 const PADDING: usize = 16;
 
 /// Shape of each of the two lists of factors.
-fn shape(ring: &SmallRing) -> OrbitShape {
+fn shape(ring: &BinaryRing) -> OrbitShape {
     OrbitShape { factors: ring.degree() / 2 - 1, chain: ring.chain().len() }
 }
 
@@ -133,7 +133,7 @@ impl Packing {
         let conjugation = ring.uniform(&seed, CONJUGATION_STREAM, ring.basis());
         let powers: Vec<u64> =
             std::iter::successors(Some(1), |power| Some(power * 5 % order)).take(ring.degree() / 2).collect();
-        let digits = |poly: &Poly| -> Result<Digits, SchemeError> {
+        let digits = |poly: &Poly| -> Result<GadgetDigits, SchemeError> {
             let mut poly = poly.clone();
             ring.to_coefficients(&mut poly)?;
             Ok(ring.digits(gadget, &[&poly])?)
@@ -184,9 +184,9 @@ impl PackingView<'_> {
 
 /// The keys of some queries, prepared once for the packings of all groups.
 pub(crate) struct PackingKeys<'a> {
-    rotations: Vec<OrbitKey>,
+    rotations: Vec<OrbitTable>,
     /// The images of `rotations` under `X -> X^-1`.
-    conjugates: Vec<OrbitKey>,
+    conjugates: Vec<OrbitTable>,
     last: LastKeys<'a>,
 }
 
@@ -201,14 +201,14 @@ struct LastKeys<'a> {
 impl<'a> PackingKeys<'a> {
     pub(crate) fn new(parameters: &PirParameters, queries: &[&'a DenseQuery]) -> Result<Self, SchemeError> {
         let (ring, minus_one) = (parameters.ring(), 2 * parameters.ring().degree() as u64 - 1);
-        let conjugate = |query: &&DenseQuery| ring.orbit_key(&ring.automorphism(&query.rotation, minus_one)?);
+        let conjugate = |query: &&DenseQuery| ring.orbit_table(&ring.automorphism(&query.rotation, minus_one)?);
         let last = LastKeys {
             conjugations: queries.iter().map(|query| &query.conjugation).collect(),
             switches: queries.iter().map(|query| &query.switch.1).collect(),
             masks: queries.iter().map(|query| ring.uniform(&query.switch.0, 0, ring.basis())).collect(),
         };
         Ok(PackingKeys {
-            rotations: queries.iter().map(|query| ring.orbit_key(&query.rotation)).collect::<Result<_, _>>()?,
+            rotations: queries.iter().map(|query| ring.orbit_table(&query.rotation)).collect::<Result<_, _>>()?,
             conjugates: queries.iter().map(conjugate).collect::<Result<_, _>>()?,
             last,
         })

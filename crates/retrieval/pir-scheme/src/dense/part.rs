@@ -37,7 +37,7 @@ impl DensePart {
     ) -> Result<Self, SchemeError> {
         let degree = parameters.ring().degree();
         if rows.is_empty() || !rows.start.is_multiple_of(degree) || rows.end > shape.rows() {
-            let needed = format!("a multiple of {degree}, below {}, and rows behind it", shape.rows());
+            let needed = format!("a multiple of {degree}, below {}, and rows after it", shape.rows());
             return Err(range("take a part of a dense table: first row", rows.start as u64, needed));
         }
         if !rows.end.is_multiple_of(degree) && rows.end != shape.rows() {

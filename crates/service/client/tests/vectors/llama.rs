@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use unspoken_chat::{Answer, ChatClient, ChatServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, DesignOptions, Margins, Preparation, Sample, calibrate};
-use unspoken_llama_model::{ClientModel, Config, LayerWeights, Model, TamedModel, Tokenizer, Weights, rotate};
+use unspoken_llama_model::{ClientModel, Config, LayerWeights, Model, RotatedModel, Tokenizer, Weights, rotate};
 use zeroize::Zeroizing;
 
 use crate::case::{Bytes, Case, Clear, Known, Plan, check, directory_of, files_of};
@@ -141,7 +141,7 @@ fn files() -> BTreeMap<String, Bytes> {
     let preparation =
         Preparation { config, weights, prefix: prefix.clone(), seed, rounds, options, ranges, least_public: None };
     let directory = tempfile::tempdir().unwrap();
-    let tamed = TamedModel::new(model, prefix);
+    let tamed = RotatedModel::new(model, prefix);
     tamed.save(directory.path()).unwrap();
     ClientModel::new(&tamed, tokenizer()).save(directory.path()).unwrap();
     let mut files = files_of(directory.path());
@@ -186,7 +186,7 @@ impl Known for Llama {
         let parameters = Preset::find(case.server["preset"].as_str().unwrap()).unwrap().build().unwrap();
         let [record, ranges] = Preparation::FILES.map(|name| &case.model[name].0);
         let preparation = Preparation::from_bytes(record, ranges).unwrap();
-        let tamed = TamedModel::load(directory_of(case).path()).unwrap();
+        let tamed = RotatedModel::load(directory_of(case).path()).unwrap();
         let count = |name: &str| case.server[name].as_u64().unwrap() as usize;
         // Queries of encrypted embeddings are too long for the file.
         let input = if case.server["input"] == "tokens" { PassInput::Tokens } else { PassInput::Embeddings };
@@ -225,7 +225,7 @@ impl Known for Llama {
     }
 
     fn clear(case: &Case, _client: &ChatClient) -> Option<Clear> {
-        let tamed = TamedModel::load(directory_of(case).path()).unwrap();
+        let tamed = RotatedModel::load(directory_of(case).path()).unwrap();
         let model = tamed.model();
         let answer = |question: &Value| {
             let Pass { public, tokens, .. } = Pass::read(question);

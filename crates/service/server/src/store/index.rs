@@ -17,7 +17,7 @@ pub(crate) const ENTRY_BYTES: u64 = 1280;
 
 /// The bundles of one holder.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HolderBundles {
     ids: HashSet<KeyId>,
     /// Uploads among them of which nothing has arrived.
     empty: HashSet<KeyId>,
@@ -25,7 +25,7 @@ pub(super) struct Held {
     bytes: u64,
 }
 
-impl Held {
+impl HolderBundles {
     pub(super) fn count(&self) -> usize {
         self.ids.len()
     }
@@ -44,7 +44,7 @@ impl Held {
 pub(super) struct Index {
     entries: HashMap<KeyId, Arc<Entry>>,
     contents: HashMap<[u8; 32], KeyId>,
-    holders: HashMap<Holder, Held>,
+    holders: HashMap<Holder, HolderBundles>,
     /// Bytes that all of them take on the disk.
     bytes: u64,
 }
@@ -71,7 +71,7 @@ impl Index {
         self.get(*self.contents.get(&meta.content())?)
     }
 
-    pub(super) fn held(&self, holder: &Holder) -> Option<&Held> {
+    pub(super) fn held(&self, holder: &Holder) -> Option<&HolderBundles> {
         self.holders.get(holder)
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let texts = 9 + 128 + 32 + 64;
         let lock = 64 + 256;
         let places = size_of::<(KeyId, Arc<Entry>)>() + size_of::<([u8; 32], KeyId)>() + size_of::<KeyId>() + 3;
-        let holder = 25 + size_of::<(Holder, Held)>() + 2 * 32;
+        let holder = 25 + size_of::<(Holder, HolderBundles)>() + 2 * 32;
         let all = 16 + size_of::<Entry>() + texts + lock + 2 * places + holder;
         assert!(all as u64 <= ENTRY_BYTES, "{all}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::holder::Holder;
-use super::index::{Held, Index};
+use super::index::{HolderBundles, Index};
 use super::{Entry, Meta, Store, StoreError, StorePolicy};
 use crate::store::entry::State;
 use crate::store::index::weight;
@@ -99,7 +99,7 @@ impl Store {
         if let Some(surplus) = Self::surplus_upload(index, holder) {
             return Ok(Room::Without(surplus));
         }
-        let (held, limit) = (index.held(holder).map_or(0, Held::count), self.policy.bundles_of(holder));
+        let (held, limit) = (index.held(holder).map_or(0, HolderBundles::count), self.policy.bundles_of(holder));
         if held >= limit {
             return self.first_idle(index.of(holder), new, now).ok_or(match holder.has_token() {
                 true => StoreError::TokenCount { held, limit },
@@ -125,7 +125,7 @@ impl Store {
     ) -> Result<Room, StoreError> {
         if holder.has_token() {
             let limit = self.policy.key_bytes_per_token;
-            let room = room_within(limit, index.held(holder).map_or(0, Held::bytes), need, || {
+            let room = room_within(limit, index.held(holder).map_or(0, HolderBundles::bytes), need, || {
                 self.idle(index.of(holder), new, now)
             });
             match room.map_err(|held| StoreError::TokenQuota { needed: new.length, held, limit })? {
@@ -162,7 +162,7 @@ impl Store {
 
     /// The oldest upload without a byte, if the holder of a new bundle has too many of them.
     fn surplus_upload(index: &Index, holder: &Holder) -> Option<Arc<Entry>> {
-        if index.held(holder).map_or(0, Held::empty_count) < MAX_EMPTY_UPLOADS {
+        if index.held(holder).map_or(0, HolderBundles::empty_count) < MAX_EMPTY_UPLOADS {
             return None;
         }
         let unused = index.empty_of(holder).filter(|entry| Arc::strong_count(entry) == 1);

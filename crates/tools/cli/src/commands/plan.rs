@@ -1,7 +1,7 @@
 //! `unspoken plan`
 
 use unspoken_ckks::{CostModel, Preset};
-use unspoken_lookup::{Explanation, OutputForm, Task, estimates};
+use unspoken_lookup::{Explanation, LookupTask, OutputForm, estimates};
 
 use crate::commands::plan_bootstrap;
 use unspoken_offers::DEFAULT_PRESET;
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     anyhow::ensure!((4..=4096).contains(&arguments.columns), "{} columns; needed 4 to 4096", arguments.columns);
     let form = if arguments.pairs { OutputForm::Pairs } else { OutputForm::Rows };
     let (subtables, rows, columns) = (arguments.subtables, arguments.rows, arguments.columns.next_power_of_two());
-    let task = Task { subtables, rows, columns, form };
+    let task = LookupTask { subtables, rows, columns, form };
     if !arguments.explain {
         println!("{}", unspoken_lookup::best_plan(&parameters, task)?);
         return Ok(());

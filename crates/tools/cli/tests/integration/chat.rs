@@ -123,7 +123,7 @@ fn the_pass_of_a_preparation_is_planned_as_it_is_served() {
 
     let short = text(&plan(&["--public", "9", "--private", "8", "--memory", "0.001"]));
     for part in [
-        "8 tokens behind",
+        "8 tokens after",
         "1 of 8 places for 8 tokens",
         "the only one",
         "predictions were",

@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_protocol::{Call, ErrorKind, KeyLimits, KeyLoader, KeySetId, Limits, PlainError, Request, ServerHalf};
 
-use super::host::{KeysElsewhere, asked, put_keys, raised};
+use super::host::{RemoteKeys, asked, put_keys, raised};
 use super::outcome::{FarOutcome, of_outcome};
 
 /// An application that runs elsewhere. The Python object `host` has the methods `check_header(header)` and
 /// `put_keys(bundle)`, `facts()`, and `ask(client, keys, query)`, which returns at once an object with `wait(seconds)`
 /// and `cancel()`.
-pub(super) struct Elsewhere {
+pub(super) struct RemoteApplication {
     key_set: KeySetId,
     /// What was known last.
     known: RwLock<Known>,
@@ -28,10 +28,10 @@ struct Known {
     limits: Limits,
 }
 
-impl Elsewhere {
+impl RemoteApplication {
     pub(super) fn new(facts: &Bound<'_, PyDict>, host: Py<PyAny>) -> PyResult<Self> {
         let key_set: String = field(facts, "key_set")?.extract()?;
-        Ok(Elsewhere {
+        Ok(RemoteApplication {
             // Equal for applications whose own key sets are equal.
             key_set: KeySetId::new(&key_set, &[0; 16]),
             known: RwLock::new(Known::of(facts)?),
@@ -84,8 +84,8 @@ impl Known {
     }
 }
 
-impl KeyLoader for Elsewhere {
-    type Keys = KeysElsewhere;
+impl KeyLoader for RemoteApplication {
+    type Keys = RemoteKeys;
     type KeyError = PlainError;
 
     fn key_set(&self) -> KeySetId {
@@ -105,19 +105,19 @@ impl KeyLoader for Elsewhere {
         Ok(self.known().keys.memory_bytes)
     }
 
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<KeysElsewhere, PlainError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<RemoteKeys, PlainError> {
         let mut bytes = Vec::new();
         bundle.read_to_end(&mut bytes)?;
         put_keys(&self.host, bytes)
     }
 
     /// No application here loads keys for another.
-    fn check_keys(&self, _: &KeysElsewhere) -> Result<(), PlainError> {
+    fn check_keys(&self, _: &RemoteKeys) -> Result<(), PlainError> {
         Ok(())
     }
 }
 
-impl ServerHalf for Elsewhere {
+impl ServerHalf for RemoteApplication {
     type Error = PlainError;
 
     fn describe(&self) -> Vec<u8> {
@@ -139,7 +139,7 @@ impl ServerHalf for Elsewhere {
         complaint.map_err(raised)?.map_or(Ok(()), |text| Err(PlainError::new(ErrorKind::Internal, text)))
     }
 
-    fn answer(&self, request: &Request<'_, KeysElsewhere>, call: &Call<'_>) -> Result<Vec<u8>, PlainError> {
+    fn answer(&self, request: &Request<'_, RemoteKeys>, call: &Call<'_>) -> Result<Vec<u8>, PlainError> {
         asked(&self.host, request, call)
     }
 }

@@ -14,7 +14,7 @@ use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 
 use super::disk::MirroredDisk;
-use super::elsewhere::{Elsewhere, field};
+use super::elsewhere::{RemoteApplication, field};
 use super::shard::{ShardElsewhere, SharedKeys};
 
 /// Time that a gateway waits for work which does not stop when it is asked to.
@@ -60,7 +60,7 @@ impl ServiceGateway {
         let mut offered = Applications::new();
         for (facts, published, host) in applications {
             let name: String = field(&facts, "name")?.extract()?;
-            let application = Elsewhere::new(&facts, host)?;
+            let application = RemoteApplication::new(&facts, host)?;
             offered = offered.with(&name, application).map_err(|error| PyValueError::new_err(error.to_string()))?;
             if let Some(bytes) = published {
                 let model = decode::<PublishedModel>(&bytes, bytes.len());

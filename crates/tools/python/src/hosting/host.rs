@@ -12,7 +12,7 @@ use super::outcome::{FarOutcome, of_outcome};
 const LOOK_SECONDS: f64 = 0.25;
 
 /// What keeps the keys of a client elsewhere, until it is dropped.
-pub(super) struct KeysElsewhere(Py<PyAny>);
+pub(super) struct RemoteKeys(Py<PyAny>);
 
 /// What `wait` returns: an outcome, or how far the answer is, or nothing new.
 #[derive(FromPyObject)]
@@ -27,20 +27,20 @@ pub(super) fn raised(error: PyErr) -> PlainError {
 }
 
 /// Puts a bundle where replicas find it, and lets a replica load it.
-pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewhere, PlainError> {
+pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<RemoteKeys, PlainError> {
     let (keys, outcome) = Python::attach(|py| {
         let put = host.call_method1(py, "put_keys", (PyArray1::from_vec(py, bundle),))?;
         put.extract::<(Py<PyAny>, FarOutcome)>(py)
     })
     .map_err(raised)?;
     of_outcome(outcome)?;
-    Ok(KeysElsewhere(keys))
+    Ok(RemoteKeys(keys))
 }
 
 /// Passes a query on, and waits for the answer or until it is cancelled.
 pub(super) fn asked(
     host: &Py<PyAny>,
-    request: &Request<'_, KeysElsewhere>,
+    request: &Request<'_, RemoteKeys>,
     call: &Call<'_>,
 ) -> Result<Vec<u8>, PlainError> {
     Python::attach(|py| {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use unspoken_pir::{ForwardedKeys, ShardAccess, ShardFailure};
 use unspoken_protocol::{Call, ClientId, ErrorKind, PlainError, Request};
 
-use super::host::{KeysElsewhere, asked, put_keys};
+use super::host::{RemoteKeys, asked, put_keys};
 
 /// Bundles of keys that a router keeps elsewhere; when there are more, they are put there again.
 const MAX_KEYS: usize = 1 << 10;
@@ -23,10 +23,10 @@ pub(super) struct ShardElsewhere {
 pub(super) type SharedKeys = Arc<Mutex<HashMap<[u8; 32], PutKeys>>>;
 
 /// The keys of a client elsewhere, once they have been put there. Held while they are put.
-pub(super) type PutKeys = Arc<Mutex<Option<Arc<KeysElsewhere>>>>;
+pub(super) type PutKeys = Arc<Mutex<Option<Arc<RemoteKeys>>>>;
 
 impl ShardElsewhere {
-    fn keys(&self, keys: &ForwardedKeys) -> Result<Arc<KeysElsewhere>, PlainError> {
+    fn keys(&self, keys: &ForwardedKeys) -> Result<Arc<RemoteKeys>, PlainError> {
         let place = self.place(keys);
         // Other clients do not wait while they are put.
         let mut there = place.lock().unwrap_or_else(PoisonError::into_inner);

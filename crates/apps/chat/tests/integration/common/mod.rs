@@ -16,7 +16,7 @@ use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Margins, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{
-    ClientModel, Config, Generation, Model, TamedModel, TensorName, Tokenizer, Weights, rotate,
+    ClientModel, Config, Generation, Model, RotatedModel, TensorName, Tokenizer, Weights, rotate,
 };
 use unspoken_protocol::{Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Request, ServerHalf};
 
@@ -32,7 +32,7 @@ pub struct Setting {
     pub circuit: Circuit,
     pub design: Design,
     pub model: Arc<Model>,
-    pub tamed: TamedModel,
+    pub tamed: RotatedModel,
     pub client: Arc<ClientModel>,
     /// Public and private tokens, without the prefix.
     pub stories: Vec<(Vec<u32>, Vec<u32>)>,
@@ -54,7 +54,7 @@ impl Setting {
         let margins = Margins { norm: 1.2, softmax: 1.4, score: 1.3, gate: 1.5 };
         let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
         let design = Design::new(&circuit, &ranges, &options).unwrap();
-        let tamed = TamedModel::new(model, vec![1]);
+        let tamed = RotatedModel::new(model, vec![1]);
         let client = Arc::new(ClientModel::new(&tamed, tokenizer));
         let model = Arc::new(tamed.model().clone());
         Setting { circuit, design, model, tamed, client, stories }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unspoken_gsw::{
-    BlindRotationKey, CircuitBootstrapKey, LweCiphertext, LweSecret, LweSwitchKey, Rgsw, RingSecret, RlweCiphertext,
-    SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SmallRing,
+    BinaryRing, BlindRotationKey, CircuitBootstrapKey, LweCiphertext, LweSecret, LweSwitchKey, Rgsw, RingSecret,
+    RlweCiphertext, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey,
 };
 use unspoken_ring::{Domain, SecretRng};
 
@@ -88,6 +88,6 @@ pub(super) fn decrypted(secret: &RingSecret, bits: &[Rgsw]) -> anyhow::Result<u3
 }
 
 /// A fraction of the ring's modulus, rounded.
-pub(super) fn fraction(ring: &SmallRing, fraction: f64) -> i64 {
+pub(super) fn fraction(ring: &BinaryRing, fraction: f64) -> i64 {
     (ring.log2_modulus().exp2() * fraction).round() as i64
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, Noise, SmallRingLiteral};
+use unspoken_gsw::{BinaryRingLiteral, BootstrapLiteral, GadgetLiteral, LweLiteral, Noise};
 use unspoken_pir_scheme::{DatabaseShape, Mode, PirLiteral, PirParameters, PirSecret, Preset, ResponseLiteral, expand};
 use unspoken_ring::SecretRng;
 use unspoken_ring::modular::primes_descending;
@@ -17,7 +17,7 @@ fn small() -> PirParameters {
     let degree = 512;
     PirParameters::new(PirLiteral {
         bootstrap: BootstrapLiteral {
-            ring: SmallRingLiteral {
+            ring: BinaryRingLiteral {
                 name: "insecure_published",
                 degree,
                 primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),

@@ -8,7 +8,7 @@ use unspoken_chat::{Answer, ChatClient, ChatServer, PassInput, Question, ServedM
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, TamedModel};
+use unspoken_llama_model::{ClientModel, RotatedModel};
 use unspoken_protocol::ClientHalf;
 use zeroize::Zeroizing;
 
@@ -72,7 +72,7 @@ pub fn prepare(directory: &Path) -> anyhow::Result<()> {
     let samples: Vec<Sample> = (0..8).map(sample).collect();
     let ranges = calibrate(&circuit, &model, &samples, CHUNK, |_| {})?;
     let design = Design::new(&circuit, &ranges, &DesignOptions { bits: 12.0, ..DesignOptions::default() })?;
-    let tamed = TamedModel::new(model, vec![1]);
+    let tamed = RotatedModel::new(model, vec![1]);
     let client = Arc::new(ClientModel::new(&tamed, tokenizer));
     client.save(directory)?;
     let (id, prefix, model) = (tamed.id(), tamed.prefix().to_vec(), Arc::new(tamed.into_model()));

@@ -14,7 +14,7 @@ use anyhow::Context;
 use unspoken_chat::{Answer, ChatClient, End, PrivateGeneration, Question, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
-use unspoken_llama_model::{ClientModel, Generation, TamedModel};
+use unspoken_llama_model::{ClientModel, Generation, RotatedModel};
 
 use crate::commands::connection::Target;
 use crate::interrupt;
@@ -88,12 +88,13 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     // Read first: a mistake must not cost a key upload.
     let model = Arc::new(ClientModel::load(&arguments.model).context("--model")?);
-    let check = arguments.check.as_ref().map(|directory| TamedModel::load(directory).context("--check")).transpose()?;
+    let check =
+        arguments.check.as_ref().map(|directory| RotatedModel::load(directory).context("--check")).transpose()?;
     if let Some(check) = &check {
         anyhow::ensure!(check.id() == model.id(), "--check: a half of another model, {}", check.id());
     }
-    let public = model.tokenizer().encode_behind(&public_text(arguments)?).context("--public")?;
-    let private = model.tokenizer().encode_behind(&private_text(arguments)?).context("--private")?;
+    let public = model.tokenizer().encode_continuation(&public_text(arguments)?).context("--public")?;
+    let private = model.tokenizer().encode_continuation(&private_text(arguments)?).context("--private")?;
     anyhow::ensure!(!private.is_empty(), "found no private text, needed one token or more: name it with --private");
     anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
     look_at_coverage(arguments, &model.uncovered(&[public.as_slice(), &private].concat()))?;
@@ -136,7 +137,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
 
 /// What the model gives in the clear after a prompt: tokens, and their text.
 fn in_the_clear(
-    check: &TamedModel,
+    check: &RotatedModel,
     client: &ClientModel,
     prompt: &[u32],
     count: usize,

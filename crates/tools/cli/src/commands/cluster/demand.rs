@@ -13,7 +13,7 @@ const HOUR: f64 = 3600.0;
 
 /// A machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Machine {
+pub struct ClusterMachine {
     pub cores: f64,
     pub memory_bytes: f64,
     /// Bytes a second that its network carries in each direction.
@@ -92,17 +92,17 @@ impl Database {
 }
 
 /// How much faster all cores of a machine read for one query than one core: extrapolated from the second core.
-fn speed(machine: &Machine) -> f64 {
+fn speed(machine: &ClusterMachine) -> f64 {
     1.0 + (machine.cores - 1.0) * dense::SECOND_CORE
 }
 
 /// Least seconds of an answer, without the database.
-pub fn least_latency(machine: &Machine) -> f64 {
+pub fn least_latency(machine: &ClusterMachine) -> f64 {
     2.0 * machine.round_trip + dense::CORE_SECONDS_PER_QUERY
 }
 
 /// A database of dense tables whose shards each fit a machine and are read fast enough.
-pub fn database(database: &Database, demand: &Demand, machine: &Machine) -> Need {
+pub fn database(database: &Database, demand: &Demand, machine: &ClusterMachine) -> Need {
     let bytes = database.bytes();
     let speed = speed(machine);
     let tables = machine.memory_bytes * MEMORY_SHARE;
@@ -153,7 +153,7 @@ pub fn database(database: &Database, demand: &Demand, machine: &Machine) -> Need
 }
 
 /// An application whose answers need no database.
-pub fn application(rates: &AnswerRates, demand: &Demand, machine: &Machine) -> Need {
+pub fn application(rates: &AnswerRates, demand: &Demand, machine: &ClusterMachine) -> Need {
     let of_time = demand.rate() * rates.core_seconds / (machine.cores * UTILISATION);
     let for_keys = machine.memory_bytes * MEMORY_SHARE - rates.model_memory;
     let of_keys = demand.active() * rates.key_memory / for_keys.max(1.0);
@@ -186,17 +186,18 @@ mod tests {
     use super::super::rates::STORIES;
     use super::*;
 
-    const MACHINE: Machine = Machine { cores: 16.0, memory_bytes: 64e9, network_bytes: 1.25e9, round_trip: 5e-4 };
+    const MACHINE: ClusterMachine =
+        ClusterMachine { cores: 16.0, memory_bytes: 64e9, network_bytes: 1.25e9, round_trip: 5e-4 };
     const DEMAND: Demand = Demand { clients: 1e3, questions_per_hour: 1.0, latency: 2.0 };
 
-    fn of(records: f64, demand: &Demand, machine: &Machine) -> Need {
+    fn of(records: f64, demand: &Demand, machine: &ClusterMachine) -> Need {
         database(&Database { records, record_bytes: 256.0, by_key: false, together: true }, demand, machine)
     }
 
     #[test]
     fn one_machine_answers_what_was_measured_on_one() {
         // 8 GiB on two cores: 0.415 s were measured for a query alone, 2.388 core-seconds for eight together.
-        let (machine, records) = (Machine { cores: 2.0, ..MACHINE }, 8.0 * (1u64 << 22) as f64);
+        let (machine, records) = (ClusterMachine { cores: 2.0, ..MACHINE }, 8.0 * (1u64 << 22) as f64);
         let need = of(records, &DEMAND, &machine);
         assert_eq!((need.shards, need.replicas), (1.0, 1.0));
         assert!((need.seconds - 0.4151).abs() < 0.01, "{need:?}");
@@ -238,7 +239,7 @@ mod tests {
         let busy = Demand { questions_per_hour: 1e4, ..DEMAND };
         assert!(limit(1e8, busy).starts_with("computation"));
         assert!(limit(1e6, Demand { clients: 1e6, ..DEMAND }).starts_with("memory for the keys"));
-        let small = Machine { memory_bytes: 4e9, ..MACHINE };
+        let small = ClusterMachine { memory_bytes: 4e9, ..MACHINE };
         assert!(application(&STORIES, &DEMAND, &small).limit.starts_with("memory: a machine"));
         assert!(application(&STORIES, &DEMAND, &MACHINE).limit.contains("same hour"));
         assert!(application(&STORIES, &busy, &MACHINE).limit.starts_with("computation"));

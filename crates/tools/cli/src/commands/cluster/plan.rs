@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::demand::{Database, Demand, Machine, Need, application, database, least_latency};
+use super::demand::{ClusterMachine, Database, Demand, Need, application, database, least_latency};
 use super::rates::{AnswerRates, STORIES};
 
 /// Plan machines, memory, shards and replicas for a demand
@@ -122,8 +122,8 @@ impl Arguments {
         Ok(())
     }
 
-    fn machine(&self) -> Machine {
-        Machine {
+    fn machine(&self) -> ClusterMachine {
+        ClusterMachine {
             cores: self.cores,
             memory_bytes: self.memory_gib * (1u64 << 30) as f64,
             network_bytes: self.network_gbit * 1e9 / 8.0,

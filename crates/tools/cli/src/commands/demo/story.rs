@@ -10,7 +10,7 @@ use unspoken_chat::{ChatClient, PrivateGeneration, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_llama_files::load;
-use unspoken_llama_model::{ClientModel, Generation, TamedModel};
+use unspoken_llama_model::{ClientModel, Generation, RotatedModel};
 
 use super::service::Service;
 use super::{print, room};
@@ -55,7 +55,7 @@ pub fn run(model: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     println!("service     {} offers {APPLICATION}", service.url);
     let told = ask_for_more(&service, &prepared, folder.path(), cancel)?;
     // The model in the clear, for comparison.
-    let tamed = TamedModel::load(&prepared)?;
+    let tamed = RotatedModel::load(&prepared)?;
     let clear: Vec<u32> = Generation::new(tamed.model(), &told.prompt, &told.ends)?.take(told.tokens.len()).collect();
     let client = ClientModel::load(&prepared.join("client"))?;
     let text = |tokens: &[u32]| -> anyhow::Result<String> {
@@ -140,7 +140,7 @@ fn ask_for_more(service: &Service, prepared: &Path, folder: &Path, cancel: &Canc
         &mut step,
         cancel,
     )?;
-    let [public, private] = [PUBLIC, PRIVATE].map(|text| model.tokenizer().encode_behind(text));
+    let [public, private] = [PUBLIC, PRIVATE].map(|text| model.tokenizer().encode_continuation(text));
     let (public, private) = (public?, private?);
     let ends = model.tokenizer().ends();
     let texts = (model.prefix(), public.as_slice(), private.as_slice());

@@ -10,7 +10,7 @@ use unspoken_ckks::{CkksParameters, CostModel, Encoder, PRESETS, Preset};
 use unspoken_client::transport::TransportConfig;
 use unspoken_encrypted_llama::{CountedPass, Dimensions, ExplainedStep, Layout, SpreadTimes};
 use unspoken_llama::Degrees;
-use unspoken_llama_model::{Config, SHAPES, TamedModel, published};
+use unspoken_llama_model::{Config, RotatedModel, SHAPES, published};
 use unspoken_offers::preparation;
 use unspoken_rlwe::{KeyBundle, KeyPlan};
 use unspoken_server::Timeouts;
@@ -145,7 +145,7 @@ fn served(directory: &Path, parameters: &CkksParameters, arguments: &Arguments) 
     let &Arguments { private, chunks, .. } = arguments;
     let preparation = preparation::load(directory)?;
     let layers = preparation.config.layers;
-    let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
+    let served = ServedModel::new(&preparation, RotatedModel::load(directory)?)?;
     let program = served.program(parameters, places(arguments))?;
     let public = served.prefix.len() + arguments.public;
     let last = public + chunks * program.layout().chunk();
@@ -316,7 +316,7 @@ impl Planned {
         let Client { preset, bootstrap_levels: [entry, top], keys: (keys, wire), .. } = &self.client;
         println!("preset      {preset}, bootstraps from level {entry} to level {top}");
         println!("machine     measured on {} threads", rayon::current_num_threads());
-        println!("pass        {} tokens behind {} public ones, with the prefix", self.tokens, self.public);
+        println!("pass        {} tokens after {} public ones, with the prefix", self.tokens, self.public);
         let &Arguments { chunks, private, .. } = arguments;
         let which = if chunks > 1 { "the second" } else { "the only" };
         let tokens = self.tokens;

@@ -9,7 +9,7 @@ use unspoken_llama::{
     Sample, Simulation, calibrate,
 };
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Model, TamedModel, Tokenizer, rotate};
+use unspoken_llama_model::{ClientModel, Model, RotatedModel, Tokenizer, rotate};
 use unspoken_store::ModelId;
 
 use super::ModelArguments;
@@ -164,7 +164,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         least_public: Some(arguments.text.least_public),
     };
     save(&preparation, &arguments.out)?;
-    let tamed = TamedModel::new(model, preparation.prefix.clone());
+    let tamed = RotatedModel::new(model, preparation.prefix.clone());
     tamed.save(&arguments.out)?;
     let (client, covered) = client_half(&tamed, tokenizer, &texts);
     client.save(&client_directory(&arguments.out))?;
@@ -187,7 +187,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// The client's half, with the tokens that calibration ran.
-fn client_half(tamed: &TamedModel, tokenizer: Tokenizer, texts: &Texts) -> (ClientModel, Covered) {
+fn client_half(tamed: &RotatedModel, tokenizer: Tokenizer, texts: &Texts) -> (ClientModel, Covered) {
     let (coverage, text) = texts.coverage(tamed.prefix());
     let vocabulary = tamed.model().config.vocabulary;
     let all = coverage.len();

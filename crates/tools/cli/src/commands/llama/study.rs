@@ -1,7 +1,7 @@
 //! A model with and without taming, on the same texts.
 
 use ndarray::{Array2, ArrayView1, Zip};
-use unspoken_llama_model::{InputError, KvCache, Model, Statistics, Step, perplexity_behind, rotate};
+use unspoken_llama_model::{InputError, KvCache, Model, Statistics, Step, perplexity_after, rotate};
 
 /// What texts show of a model and its tamed forms.
 pub struct Study {
@@ -91,7 +91,7 @@ fn behind(
     texts: &[Vec<u32>],
     mut statistics: Statistics,
 ) -> Result<Variant, InputError> {
-    let perplexity = perplexity_behind(model, prefix, texts, &mut statistics)?;
+    let perplexity = perplexity_after(model, prefix, texts, &mut statistics)?;
     Ok(Variant { name, statistics, perplexity })
 }
 

@@ -107,7 +107,7 @@ impl TextArguments {
     pub fn windows(&self, tokenizer: &Tokenizer, room: usize) -> anyhow::Result<Vec<Vec<u32>>> {
         anyhow::ensure!(
             self.window <= room,
-            "--window: found {}, needed at most {room}: so many tokens fit the context of the model behind a prefix; \
+            "--window: found {}, needed at most {room}: so many tokens fit the context of the model after a prefix; \
              lower --window, or --prefix-length",
             self.window
         );
@@ -141,7 +141,7 @@ impl SampleArguments {
         anyhow::ensure!(
             sizes.window() <= room && sizes.private >= MIN_PRIVATE,
             "--public and --private: found {} public and {} private tokens, needed {MIN_PRIVATE} private ones or \
-             more, and at most {room} together: so many fit the context behind a prefix; lower --public and --private",
+             more, and at most {room} together: so many fit the context after a prefix; lower --public and --private",
             sizes.public,
             sizes.private
         );

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use unspoken_ckks::{CostModel, Preset};
-use unspoken_permute::{Packing, Task};
+use unspoken_permute::{Packing, PermutationTask};
 
 use super::subject::Subject;
 
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         PackingArgument::Repeated => Packing::Repeated,
         PackingArgument::Blocks => Packing::Blocks,
     };
-    let mut task = Task::new(&given.permutation, packing, &parameters, arguments.output_level);
+    let mut task = PermutationTask::new(&given.permutation, packing, &parameters, arguments.output_level);
     task.factors = &given.factors;
     task.max_keys = arguments.max_keys;
     task.input_level = arguments.level.unwrap_or(task.input_level);
