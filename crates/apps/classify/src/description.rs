@@ -1,4 +1,5 @@
-//! The description of a classifier, which client and server must both know, and what the kinds of classifiers differ in.
+//! The description of a classifier, which client and server must both know, and what the kinds of classifiers differ
+//! in.
 
 use std::fmt::Debug;
 

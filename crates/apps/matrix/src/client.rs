@@ -37,8 +37,8 @@ struct Refusal {
 
 impl MatrixClient {
     /// A result that may be shown to others: with noise of standard deviation `2^bits` times the error bound of the
-    /// description, and rounded. See [`SharingNoise`] for its guarantee and limits. Each call draws new noise: share a
-    /// result once.
+    /// description, and rounded. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee and limits.
+    /// Each call draws new noise: share a result once.
     ///
     /// # Errors
     /// If an input has entries larger than those for which the error bound holds, or `bits` is out of range.

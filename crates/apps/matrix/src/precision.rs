@@ -2,7 +2,8 @@
 
 use crate::error::MatrixError;
 
-/// Precision of results, for inputs whose entries have absolute values up to [`Signature::largest`].
+/// Precision of results, for inputs whose entries have absolute values up to
+/// [`Signature::largest`](crate::Signature::largest).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
     /// Bound of the error of a result's entries, by a simulation on the largest inputs: four times its worst error, and

@@ -29,7 +29,8 @@ pub enum OpenedError<E> {
     },
     /// A request cannot be read with this description and this secret.
     #[error(
-        "request: found one of another client, or of an earlier description, needed one that this client made; ask again"
+        "request: found one of another client, or of an earlier description, needed one that this client made; ask \
+         again"
     )]
     OtherRequest,
     /// A newer description has other parameters, which need other keys.

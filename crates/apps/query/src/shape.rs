@@ -12,7 +12,7 @@ pub struct QueryShape {
     pub subtables: usize,
     /// Number of columns `p`, padded as a [`Table`](unspoken_lookup::Table) pads them.
     pub columns: usize,
-    /// Level of the query's vectors; their scale is [`query_scale`].
+    /// Level of the query's vectors; their scale is [`query_scale`](unspoken_lookup::query_scale).
     pub level: usize,
 }
 

@@ -28,7 +28,7 @@ impl SeededSwitchingKey {
     ///
     /// # Errors
     /// If the parameters have no special primes or fewer chain primes, or `g` is not a Galois element, or as for
-    /// [`Parameters::check_kind`].
+    /// [`Parameters::check_kind`](crate::Parameters::check_kind).
     pub fn generate(secret: &SecretKey, kind: KeyKind, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters().ring();
         secret.parameters().check_kind(kind, chain)?;

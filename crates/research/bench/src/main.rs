@@ -81,7 +81,7 @@ fn main() -> ExitCode {
             sigpipe::reset();
             audit::run(&command)
         }
-        (None, Some(measurement)) => measure(&measurement).map_err(anyhow::Error::from),
+        (None, Some(measurement)) => measure(&measurement),
         (None, None) => Ok(()),
     };
     match result {

@@ -133,8 +133,8 @@ impl PirSecret {
     /// owner's is an error.
     ///
     /// # Errors
-    /// As for [`PirSecret::extract`]; [`SchemeError::Forged`] if this secret has not encrypted the piece for this place of
-    /// these tables.
+    /// As for [`PirSecret::extract`]; [`SchemeError::Forged`] if this secret has not encrypted the piece for this place
+    /// of these tables.
     pub fn extract_encrypted(
         &self,
         response: &Response,

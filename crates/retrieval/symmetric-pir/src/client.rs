@@ -53,8 +53,8 @@ impl Blinded {
     /// answers a request with all the names.
     ///
     /// # Errors
-    /// If the response is malformed, or [`SymmetricPirError::Proof`] if it was not computed with the secret of the public
-    /// key from exactly this request.
+    /// If the response is malformed, or [`SymmetricPirError::Proof`] if it was not computed with the secret of the
+    /// public key from exactly this request.
     pub fn finalize<B: Borrow<Blinded>>(
         sealing: &Sealing,
         names: &[B],

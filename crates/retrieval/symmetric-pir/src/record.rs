@@ -96,8 +96,8 @@ impl RecordKey {
     /// Decrypts a sealed record of untrusted bytes.
     ///
     /// # Errors
-    /// If it has another length than a sealed record of this database, or [`SymmetricPirError::Unopened`] if it was sealed
-    /// with another key, or changed since.
+    /// If it has another length than a sealed record of this database, or [`SymmetricPirError::Unopened`] if it was
+    /// sealed with another key, or changed since.
     pub fn open(&self, sealing: &Sealing, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SymmetricPirError> {
         let needed = OVERHEAD_BYTES + sealing.record_bytes() as usize;
         if sealed.len() != needed {

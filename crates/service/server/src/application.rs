@@ -64,10 +64,11 @@ impl Application {
         self.published.as_ref()
     }
 
-    /// As [`KeyLoader::load_keys`]; no idle memory is left when nothing else runs.
+    /// As [`KeyLoader::load_keys`](unspoken_protocol::KeyLoader::load_keys); no idle memory is left when nothing else
+    /// runs.
     ///
     /// # Errors
-    /// As [`KeyLoader::load_keys`].
+    /// As [`KeyLoader::load_keys`](unspoken_protocol::KeyLoader::load_keys).
     pub fn load_keys(&self, bundle: &mut dyn Read) -> Result<LoadedKeys, PlainError> {
         let _in_use = InUse::new(self);
         self.half.load_keys(bundle)
@@ -76,9 +77,10 @@ impl Application {
     /// Computes the answer to a request of untrusted bytes, and reports to `progress` how far it is; no idle memory is
     /// left when nothing else runs.
     ///
-    /// Of an application that answers requests together ([`Limits::most_together`]) at most `computations` run at a
-    /// time. The other requests wait, nothing is reported and no helper is used; `observe` is told the number of
-    /// requests of each computation that this thread runs.
+    /// Of an application that answers requests together
+    /// ([`Limits::most_together`](unspoken_protocol::Limits::most_together)) at most `computations` run at a time. The
+    /// other requests wait, nothing is reported and no helper is used; `observe` is told the number of requests of each
+    /// computation that this thread runs.
     ///
     /// # Errors
     /// As [`ServerHalf::answer`].

@@ -69,9 +69,9 @@ pub(crate) fn report_wait(waiting: &Waiting) {
 
 /// Runs `work` without the interpreter lock and returns its result.
 ///
-/// `work` receives a callback for progress reports and a cancel flag. The calling thread shows the progress, lets Python
-/// handle signals every 50 ms, and looks at its [`Interrupt`]. If a signal handler or a progress callback raises an
-/// exception, or the interrupt is set, this function sets the flag, waits for `work`, and returns the exception.
+/// `work` receives a callback for progress reports and a cancel flag. The calling thread shows the progress, lets
+/// Python handle signals every 50 ms, and looks at its [`Interrupt`]. If a signal handler or a progress callback raises
+/// an exception, or the interrupt is set, this function sets the flag, waits for `work`, and returns the exception.
 ///
 /// `work` runs in its own thread pool, which ends with it. So a child process after `fork` never waits for threads
 /// that exist only in its parent.

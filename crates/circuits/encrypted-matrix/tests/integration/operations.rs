@@ -24,7 +24,8 @@ circuit!(Arithmetics(), |_this, a, inputs| {
 });
 circuit!(MaskedProduct(product: Product, mask: TileMask, then: Product), |this, a, inputs| {
     let product = this.product.apply(a, &inputs[0], &inputs[1])?;
-    let Err(EncryptedMatrixError::Layout { found, .. }) = this.then.apply(a, &product, &inputs[0]) else { panic!("not clean") };
+    let refused = this.then.apply(a, &product, &inputs[0]);
+    let Err(EncryptedMatrixError::Layout { found, .. }) = refused else { panic!("not clean") };
     assert!(found.contains("outside its tiles"), "{found}");
     this.then.apply(a, &this.mask.apply(a, &product)?, &inputs[0])
 });

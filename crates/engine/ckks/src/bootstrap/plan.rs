@@ -50,15 +50,17 @@ const MIN_SLOTS: usize = 4;
 
 /// Plan of a bootstrap: its keys, levels, memory and errors, before any key is made or memory allocated.
 ///
-/// It supports vectors whose slots repeat with a period (sparse packing) or fill the ring. A [`Bootstrapper`], which
-/// holds the encoded matrices, has four operations, whose results are at [`Bootstrap::output_level`]:
-/// [`Bootstrapper::refresh`] from slots to slots, [`Bootstrapper::refresh_coefficients`] from coefficients to slots
-/// (half a bootstrap), [`Bootstrapper::exponential`] from torus elements in the coefficients to `exp(2 pi i t)` in the
-/// slots, and [`Bootstrapper::exponential_of_query`] the same from a compact query.
+/// It supports vectors whose slots repeat with a period (sparse packing) or fill the ring. A
+/// [`Bootstrapper`](crate::Bootstrapper), which holds the encoded matrices, has four operations, whose results are at
+/// [`Bootstrap::output_level`]: [`Bootstrapper::refresh`](crate::Bootstrapper::refresh) from slots to slots,
+/// [`Bootstrapper::refresh_coefficients`](crate::Bootstrapper::refresh_coefficients) from coefficients to slots (half a
+/// bootstrap), [`Bootstrapper::exponential`](crate::Bootstrapper::exponential) from torus elements in the coefficients
+/// to `exp(2 pi i t)` in the slots, and
+/// [`Bootstrapper::exponential_of_query`](crate::Bootstrapper::exponential_of_query) the same from a compact query.
 ///
-/// A slot `z` of [`Bootstrapper::refresh`] comes back as `sin(a z) / a` with `a = 2 pi / 2^message_ratio_bits`: this is
-/// precise for `|z| <= 1` in each part, and the error grows with the cube of `z`. A simulator reports slots outside
-/// that range.
+/// A slot `z` of [`Bootstrapper::refresh`](crate::Bootstrapper::refresh) comes back as `sin(a z) / a` with
+/// `a = 2 pi / 2^message_ratio_bits`: this is precise for `|z| <= 1` in each part, and the error grows with the cube of
+/// `z`. A simulator reports slots outside that range.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     pub(super) parameters: CkksParameters,
@@ -175,8 +177,8 @@ impl Bootstrap {
     }
 
     /// Plans bootstraps of vectors of real slots that fill the ring, with or without matrix products between their
-    /// halves ([`Bootstrapper::refresh_product`]). Weights are multiples of `2^-weight_bits`; coefficients before the
-    /// product are as much smaller, and so is their precision.
+    /// halves ([`Bootstrapper::refresh_product`](crate::Bootstrapper::refresh_product)). Weights are multiples of
+    /// `2^-weight_bits`; coefficients before the product are as much smaller, and so is their precision.
     ///
     /// # Errors
     /// As for [`Bootstrap::new`], or if there are not 1 to 24 bits.
@@ -252,7 +254,8 @@ impl Bootstrap {
         self.slots
     }
 
-    /// The level that the input of [`Bootstrapper::refresh`] needs, at the parameters' scale.
+    /// The level that the input of [`Bootstrapper::refresh`](crate::Bootstrapper::refresh) needs, at the parameters'
+    /// scale.
     pub fn input_level(&self) -> usize {
         self.slots_to_coeffs.len()
     }
@@ -275,7 +278,8 @@ impl Bootstrap {
         (self.input_level() + 1..=self.output_level()).rev().take_while(keeps_scale).count()
     }
 
-    /// The scale that the coefficients need for [`Bootstrapper::refresh_coefficients`], at level 0.
+    /// The scale that the coefficients need for
+    /// [`Bootstrapper::refresh_coefficients`](crate::Bootstrapper::refresh_coefficients), at level 0.
     pub fn message_scale(&self) -> f64 {
         self.modulus() * (-self.literal.message_ratio_bits).exp2()
     }
@@ -293,21 +297,22 @@ impl Bootstrap {
         1.0 - angle.sin() / angle + self.eval_mod.sine_error() / angle
     }
 
-    /// The keys of [`Bootstrapper::refresh`].
+    /// The keys of [`Bootstrapper::refresh`](crate::Bootstrapper::refresh).
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = self.coefficient_key_plan();
         self.slots_to_coeffs.iter().for_each(|map| plan.extend(&map.key_plan()));
         plan
     }
 
-    /// The keys of [`Bootstrapper::refresh_coefficients`] and [`Bootstrapper::exponential`].
+    /// The keys of [`Bootstrapper::refresh_coefficients`](crate::Bootstrapper::refresh_coefficients) and
+    /// [`Bootstrapper::exponential`](crate::Bootstrapper::exponential).
     pub fn coefficient_key_plan(&self) -> KeyPlan {
         let mut plan = self.raised_key_plan();
         plan.require(KeyKind::Encapsulation, self.encapsulation_primes());
         plan
     }
 
-    /// The keys of [`Bootstrapper::exponential_of_query`].
+    /// The keys of [`Bootstrapper::exponential_of_query`](crate::Bootstrapper::exponential_of_query).
     pub fn query_key_plan(&self) -> KeyPlan {
         let mut plan = self.raised_key_plan();
         plan.require(KeyKind::QueryEncapsulation, self.encapsulation_primes());
@@ -336,12 +341,14 @@ impl Bootstrap {
         plan
     }
 
-    /// Bytes of memory of the matrices of a [`Bootstrapper`], including the map from slots to coefficients.
+    /// Bytes of memory of the matrices of a [`Bootstrapper`](crate::Bootstrapper), including the map from slots to
+    /// coefficients.
     pub fn prepared_bytes(&self) -> u64 {
         self.slots_to_coeffs.iter().chain(&self.coeffs_to_slots).map(LinearPlan::prepared_bytes).sum()
     }
 
-    /// The modulus of level 0, which is the scale of the input of [`Bootstrapper::exponential`].
+    /// The modulus of level 0, which is the scale of the input of
+    /// [`Bootstrapper::exponential`](crate::Bootstrapper::exponential).
     pub fn modulus(&self) -> f64 {
         modulus(&self.parameters)
     }

@@ -8,8 +8,9 @@ use crate::linear::plan::{LinearPlan, OPERATION, rotated_right};
 
 impl LinearPlan {
     /// Evaluates the transformation by plain rotations, products and sums, for any arithmetic. Tests compare
-    /// [`LinearTransform::apply`] to it, and a simulator runs it ([`Arithmetic::linear`]). It uses the same keys,
-    /// levels and scales, but more divisions, so it needs more time and adds more noise.
+    /// [`LinearTransform::apply`](crate::LinearTransform::apply) to it, and a simulator runs it
+    /// ([`Arithmetic::linear`]). It uses the same keys, levels and scales, but more divisions, so it needs more time
+    /// and adds more noise.
     ///
     /// # Errors
     /// If the input's level is below the plan's, its scale is not the planned one, or a key is missing.

@@ -190,15 +190,15 @@ impl LinearPlan {
         plan
     }
 
-    /// The cost of [`LinearTransform::apply`].
+    /// The cost of [`LinearTransform::apply`](crate::LinearTransform::apply).
     pub fn cost(&self) -> Cost {
         let indices: Vec<usize> = self.diagonals.keys().copied().collect();
         let counts = self.steps.counts(&indices, self.parameters.slots());
         LinearCosts::at_level(&self.parameters, self.level).cost(counts)
     }
 
-    /// Bytes of memory of a [`LinearTransform`] of this plan: the encoded diagonals (counted whether they are encoded
-    /// yet or not) and their values, which copies of the plan share.
+    /// Bytes of memory of a [`LinearTransform`](crate::LinearTransform) of this plan: the encoded diagonals (counted
+    /// whether they are encoded yet or not) and their values, which copies of the plan share.
     pub fn prepared_bytes(&self) -> u64 {
         let basis = self.parameters.ring().switching_basis(self.parameters.basis(self.level));
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();

@@ -110,7 +110,8 @@ impl Polynomial {
         self.coefficients.len() - 1
     }
 
-    /// Levels that [`evaluate`] uses: `ceil(log2(degree + 1))`, and one more if the interval does not have length 2.
+    /// Levels that [`evaluate`](crate::evaluate) uses: `ceil(log2(degree + 1))`, and one more if the interval does not
+    /// have length 2.
     ///
     /// To save that level, fold the factor `2 / (high - low)` into the operation that produces the argument (a matrix,
     /// a plaintext product, the encoding), and give the polynomial on `[low, high]` divided by half that length.

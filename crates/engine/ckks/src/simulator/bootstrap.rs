@@ -16,7 +16,7 @@ impl Simulator {
     /// As [`Simulator::encrypt`], but encodes real values into the coefficients of the polynomial.
     ///
     /// # Errors
-    /// If there are not `n` values, or as for [`Encoder::encode_coefficients`].
+    /// If there are not `n` values, or as for [`Encoder::encode_coefficients`](crate::Encoder::encode_coefficients).
     pub fn encrypt_coefficients(&self, values: &[f64], level: usize, scale: f64) -> Result<Simulated, CkksError> {
         let degree = self.parameters().ring().degree();
         if values.len() != degree {

@@ -7,8 +7,8 @@
 //! - **Attention** (`--only attention`) has heads that fill a ciphertext, each with one token for each channel. Ours is
 //!   what a pass does: it arranges keys and values, multiplies queries by keys and weights by values, with all heads in
 //!   one vector. All ways end at the same level, and each is decrypted and compared with products in the clear.
-//!   Products of matrices are the planner's choice of `unspoken-encrypted-matrix` with at most 200 keys; they transpose the keys
-//!   first. With a head per ciphertext, one head is measured and multiplied by the number of heads. Linear
+//!   Products of matrices are the planner's choice of `unspoken-encrypted-matrix` with at most 200 keys; they transpose
+//!   the keys first. With a head per ciphertext, one head is measured and multiplied by the number of heads. Linear
 //!   transformations by diagonals multiply by the public cache with baby steps and giant steps. Their diagonals are
 //!   encoded when they are used, as ours are, or before, which needs `params.kept_bytes` for each layer. What the
 //!   public tokens add to ours is a difference of two measurements. At real parameters each way is measured once, after

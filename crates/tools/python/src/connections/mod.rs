@@ -1,4 +1,5 @@
-//! Connections to applications of a service: one class for all, and the conversion of the questions and answers of each.
+//! Connections to applications of a service: one class for all, and the conversion of the questions and answers of
+//! each.
 
 mod application;
 mod client;

@@ -82,7 +82,8 @@ impl Place<'_> {
         Ok((transport, application, state))
     }
 
-    /// Connects as a client with the model that `model` returns, and gets it ready. Returns the application's name, too.
+    /// Connects as a client with the model that `model` returns, and gets it ready. Returns the application's name,
+    /// too.
     pub(crate) fn connect<H: ClientHalf>(
         self,
         py: Python<'_>,

@@ -126,6 +126,9 @@ pub fn opened(matrix: &EncryptedMatrix<Simulated>) -> [Matrices; 2] {
     [open(Simulated::noisy), open(Simulated::exact)]
 }
 
+/// The result of a circuit.
+pub type Product<V> = Result<EncryptedMatrix<V>, EncryptedMatrixError>;
+
 /// A circuit that runs on the simulator and on the evaluator.
 pub trait Circuit {
     fn run<A: Arithmetic>(
@@ -159,7 +162,7 @@ macro_rules! circuit {
                 &self,
                 $a: &A,
                 $inputs: &[unspoken_encrypted_matrix::EncryptedMatrix<A::Vector>],
-            ) -> Result<unspoken_encrypted_matrix::EncryptedMatrix<A::Vector>, unspoken_encrypted_matrix::EncryptedMatrixError> {
+            ) -> $crate::common::Product<A::Vector> {
                 let $this = self;
                 $body
             }
@@ -167,14 +170,14 @@ macro_rules! circuit {
                 &self,
                 a: &unspoken_ckks::Simulator,
                 i: &[unspoken_encrypted_matrix::EncryptedMatrix<unspoken_ckks::Simulated>],
-            ) -> Result<unspoken_encrypted_matrix::EncryptedMatrix<unspoken_ckks::Simulated>, unspoken_encrypted_matrix::EncryptedMatrixError> {
+            ) -> $crate::common::Product<unspoken_ckks::Simulated> {
                 $crate::common::Circuit::run(self, a, i)
             }
             fn encrypted(
                 &self,
                 a: &unspoken_ckks::Evaluator<'_>,
                 i: &[unspoken_encrypted_matrix::EncryptedMatrix<unspoken_ckks::Ciphertext>],
-            ) -> Result<unspoken_encrypted_matrix::EncryptedMatrix<unspoken_ckks::Ciphertext>, unspoken_encrypted_matrix::EncryptedMatrixError> {
+            ) -> $crate::common::Product<unspoken_ckks::Ciphertext> {
                 $crate::common::Circuit::run(self, a, i)
             }
         }

@@ -3,11 +3,11 @@
 //!
 //! Images and weights are encrypted, by `EncryptedWeightsCircuit`. One baseline is the paper's convolution, a vector of
 //! images for each of the 49 pixels under the kernel, with dense layers as cheap as its expanded form allows: cheaper
-//! than the paper's own. The other baseline is the network as E2DM's matrix products (`unspoken-encrypted-matrix`, rotations
-//! hoisted), which has only one batch size; a small batch costs as much as a full one. All end at level 0, and all
-//! scores are checked against the network in the clear. The seeds of queries are expanded before the clock starts,
-//! which favours the 49 vectors over ours. Key switches and products are the simulator's counts. `weights known` is
-//! `PlainWeightsCircuit`, which has no baseline.
+//! than the paper's own. The other baseline is the network as E2DM's matrix products (`unspoken-encrypted-matrix`,
+//! rotations hoisted), which has only one batch size; a small batch costs as much as a full one. All end at level 0,
+//! and all scores are checked against the network in the clear. The seeds of queries are expanded before the clock
+//! starts, which favours the 49 vectors over ours. Key switches and products are the simulator's counts. `weights
+//! known` is `PlainWeightsCircuit`, which has no baseline.
 
 mod circuit;
 mod fixture;

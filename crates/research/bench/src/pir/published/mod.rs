@@ -15,11 +15,12 @@
 //!
 //! # Parameters
 //! The paper's keys do not all reach 128 bits (`security_bits` of the records). Here the ring, the small LWE secret and
-//! the circuit bootstrap come from the parameter sets of `unspoken-pir-scheme`. The LWE secret of queries and digits is the
-//! ring's secret, so that Algorithm 17 needs no key switch: an LWE dimension that is secure at the precision of a digit
-//! would be almost as long. Every rounding of a ciphertext of 2,048 words has a deviation of 9.2, and two of them must
-//! stay below half of `alpha`, the distance of two digits modulo `q = 2N`. With digits of 5 bits, as in the paper, half
-//! of `alpha` is 64, which fails more than once in 2^40, at the paper's dimension of 1,300, too. Digits have 4 bits.
+//! the circuit bootstrap come from the parameter sets of `unspoken-pir-scheme`. The LWE secret of queries and digits is
+//! the ring's secret, so that Algorithm 17 needs no key switch: an LWE dimension that is secure at the precision of a
+//! digit would be almost as long. Every rounding of a ciphertext of 2,048 words has a deviation of 9.2, and two of them
+//! must stay below half of `alpha`, the distance of two digits modulo `q = 2N`. With digits of 5 bits, as in the paper,
+//! half of `alpha` is 64, which fails more than once in 2^40, at the paper's dimension of 1,300, too. Digits have 4
+//! bits.
 //!
 //! # Corrections
 //! As printed, some steps do not compute what their proofs say. Built here is what the proofs need:

@@ -202,7 +202,7 @@ struct Client {
 impl Client {
     fn new(parameters: &CkksParameters, bootstrap_levels: [usize; 2], keys: &KeyPlan) -> Self {
         let (preset, slots) = (parameters.name().into(), parameters.slots());
-        let bytes = KeyBundle::byte_len(parameters.rlwe(), keys) as u64;
+        let bytes = KeyBundle::byte_len(parameters.rlwe(), keys);
         Client { preset, slots, bootstrap_levels, keys: (keys.len(), bytes) }
     }
 }
