@@ -37,7 +37,7 @@ def test_classifies_as_the_model_in_the_clear(service, state, model):
             assert client.application is None
             cost = await client.cost(8)
             labels, scores = await client.classify(HAM + SPAM)
-            assert client.labels == ["ham", "spam"]
+            assert await client.labels() == ["ham", "spam"]
             noisy, _ = await client.classify_to_share(HAM + SPAM, bits=4)
             assert noisy.tolist() == labels.tolist()
             with pytest.raises(unspoken.UncertainError, match="noise of 40 bits"):

@@ -133,7 +133,7 @@ def test_the_client_files_are_enough(layer_service, state, table, tmp_path):
     quiet(layer_service.url, model=table, state_dir=state).connect().close()
     for path in layer_service.model.glob("client.*"):
         shutil.copy(path, tmp_path)
-    with quiet(layer_service.url, table=tmp_path, state_dir=state) as client:
+    with quiet(layer_service.url, model=tmp_path, state_dir=state) as client:
         labels, scores = client.classify_to_share(["w1 w2", "w3"], bits=8, uncertain=True)
         with pytest.raises(unspoken.UncertainError, match="noise of 40 bits"):
             client.classify_to_share(["w1 w2", "w3"], bits=40)

@@ -81,3 +81,24 @@ def test_the_wheel_says_that_it_is_typed():
     assert (package / "py.typed").exists()
     assert (package / "_unspoken.pyi").exists()
     assert unspoken.__version__.count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Client", "ClassifyClient"), ("RetrievalClient", "PirClient"), ("LlamaClient", "ChatClient")],
+)
+def test_names_of_the_last_release_warn(old, new):
+    with pytest.warns(FutureWarning, match=rf"unspoken\.{old} is unspoken\.{new}"):
+        assert getattr(unspoken, old) is getattr(unspoken, new)
+
+
+def test_a_client_of_a_head_has_its_argument_of_the_last_release(table):
+    with pytest.warns(FutureWarning, match=r"ClassifyClient\(\.\.\., model=table\)"):
+        client = unspoken.LayerClient("http://127.0.0.1:1", table=table)
+    assert isinstance(client, unspoken.ClassifyClient)
+    assert client.tokens == list(table.tokens)
+
+
+def test_other_names_are_no_attributes():
+    with pytest.raises(AttributeError, match="has no attribute 'Unknown'"):
+        _ = unspoken.Unknown
