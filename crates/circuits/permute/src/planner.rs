@@ -60,7 +60,7 @@ impl PermutationTask<'_> {
         self.chosen(Scope::All, parameters, model)
     }
 
-    /// As [`PermutationTask::plan`], of the plans of stages alone ([`Operations::Stages`](crate::Program::Stages)).
+    /// As [`PermutationTask::plan`], of the plans of stages alone ([`Operations::Stages`](crate::Operations::Stages)).
     ///
     /// # Errors
     /// Same as [`PermutationTask::plan`].
