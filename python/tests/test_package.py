@@ -85,7 +85,7 @@ def test_the_wheel_says_that_it_is_typed():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("Client", "ClassifyClient"), ("RetrievalClient", "PirClient"), ("LlamaClient", "ChatClient")],
+    [("Client", "ClassifyClient"), ("LlamaClient", "ChatClient")],
 )
 def test_names_of_the_last_release_warn(old, new):
     with pytest.warns(FutureWarning, match=rf"unspoken\.{old} is unspoken\.{new}"):
@@ -97,6 +97,12 @@ def test_a_client_of_a_head_has_its_argument_of_the_last_release(table):
         client = unspoken.LayerClient("http://127.0.0.1:1", table=table)
     assert isinstance(client, unspoken.ClassifyClient)
     assert client.tokens == list(table.tokens)
+
+
+def test_a_client_of_sealed_records_has_its_argument_of_the_last_release():
+    with pytest.warns(FutureWarning, match=r"PirClient\(\.\.\., oprf=\)"):
+        client = unspoken.RetrievalClient("http://127.0.0.1:1", "pir/x", unseal="unseal/x", query="packed")
+    assert isinstance(client, unspoken.PirClient)
 
 
 def test_other_names_are_no_attributes():

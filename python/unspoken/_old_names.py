@@ -29,6 +29,14 @@ class LayerClient(ClassifyClient):
     ) -> None:
         super().__init__(url, model=table, cut=cut, **options)
 
+    def classify(self, texts: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        """As `ClassifyClient.classify`, with the argument `texts`."""
+        return super().classify(**_messages(texts), **options)
+
+    def classify_to_share(self, texts: Any = None, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]
+        """As `ClassifyClient.classify_to_share`, with the argument `texts`."""
+        return super().classify_to_share(**_messages(texts), **dict(zip(("bits",), arguments)), **options)
+
     @property
     def tokens(self) -> list[str]:
         """The tokens of the table, in the order of its rows."""
@@ -36,12 +44,24 @@ class LayerClient(ClassifyClient):
         return tokens
 
 
+class RetrievalClient(PirClient):
+    """`PirClient`, with its argument of the last release."""
+
+    def __init__(self, url: str, application: str | None = None, *, unseal: str | None = None, **options: Any) -> None:
+        super().__init__(url, application, **{"oprf": unseal, **options})
+
+
+def _messages(texts: Any) -> dict[str, Any]:
+    """Return the argument of `ClassifyClient`, if it was given under its name of the last release."""
+    return {} if texts is None else {"messages": texts}
+
+
 #: Old names, new names and what they are.
 _NAMES: dict[str, tuple[str, Any]] = {
     "Client": ("ClassifyClient(...)", ClassifyClient),
     "LayerClient": ("ClassifyClient(..., model=table)", LayerClient),
     "LlamaClient": ("ChatClient(...)", ChatClient),
-    "RetrievalClient": ("PirClient(...)", PirClient),
+    "RetrievalClient": ("PirClient(..., oprf=)", RetrievalClient),
 }
 
 

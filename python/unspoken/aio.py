@@ -4,7 +4,8 @@ Constructors take the same arguments, check them, read the files of the model, a
 raises and warns as the method of its name. Each client has a thread for its work, so the event loop goes on, and
 several clients work at once; the calls of one client wait for each other, in their order. If the task of a call is
 cancelled, as a timeout does, the work ends within a fraction of a second, and the next call goes on with what is there:
-it resumes an upload. A callable `progress` is called on the client's thread.
+it resumes an upload. But a cancelled ``SumsClient.send`` may have added some or all of its contributions: sending them
+again would count them twice. A callable `progress` is called on the client's thread.
 
 What asks the service as a property of a client of `unspoken` is a coroutine here, for instance
 ``await client.signature()``.
@@ -21,7 +22,9 @@ Examples
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import os
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -65,9 +68,13 @@ class _AsyncClient(Generic[ClientT]):
         self._client = client
         # One thread, so that calls wait for each other in their order. It ends with this object.
         self._thread = ThreadPoolExecutor(1, "unspoken")
+        self._process = os.getpid()
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         """Do work on the client's thread. If the task is cancelled, the work has ended when this raises."""
+        if self._process != os.getpid():
+            # The thread did not follow into a forked process.
+            self._thread, self._process = ThreadPoolExecutor(1, "unspoken"), os.getpid()
         interrupt = _unspoken.Interrupt()
         submitted = self._thread.submit(copy_context().run, interrupt.run, work)
         done = asyncio.wrap_future(submitted)
@@ -79,7 +86,10 @@ class _AsyncClient(Generic[ClientT]):
                 # Nobody else looks at its error.
                 done.add_done_callback(lambda done: done.cancelled() or done.exception())
                 interrupt.set()
-                await asyncio.wait([done])
+                while not done.done():
+                    # Another cancellation does not end the work sooner.
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([done])
             raise
         return done.result()
 
@@ -270,6 +280,8 @@ class GenerationStream(AsyncIterator[str]):
     def __init__(self, client: ChatClient, stream: unspoken.GenerationStream) -> None:
         self._client = client
         self._stream = stream
+        # Characters that the caller has: a piece may come while its call is cancelled.
+        self._given = 0
 
     @property
     def generation(self) -> Generation:
@@ -278,9 +290,12 @@ class GenerationStream(AsyncIterator[str]):
 
     async def __anext__(self) -> str:
         """Return the next piece; raise `StopAsyncIteration` at the end."""
-        piece = await self._client._run(lambda: next(self._stream, None))
-        if piece is None:
+        if len(self.generation.text) == self._given:
+            await self._client._run(lambda: next(self._stream, None))
+        piece = self.generation.text[self._given :]
+        if not piece:
             raise StopAsyncIteration
+        self._given += len(piece)
         return piece
 
 

@@ -33,6 +33,12 @@ _OF_A_SHARD = 16
 _SLOW = frozenset({"chat"})
 
 
+def _last_part(path: Path) -> str:
+    """Return the name of a directory, or of a file without its extension."""
+    full = path.resolve()
+    return full.stem if full.is_file() else full.name
+
+
 @dataclass(frozen=True)
 class Offer:
     """An application to serve, as ``unspoken serve --offer KIND:NAME=PATH,OPTION=VALUE`` names it.
@@ -81,7 +87,7 @@ class Offer:
             kind = _OLD_KINDS[self.kind]
             warnings.warn(f"the kind {self.kind} of offers is {kind} now", FutureWarning, stacklevel=3)
             # Clients of the last release know the application by this name.
-            object.__setattr__(self, "name", self.name or f"{self.kind}/{Path(self.path).stem}")
+            object.__setattr__(self, "name", self.name or f"{self.kind}/{_last_part(Path(self.path))}")
             object.__setattr__(self, "kind", kind)
         least, most = self.bounds
         if not 1 <= least <= most:

@@ -76,10 +76,10 @@ impl<K: Kind> ClientHalf for ScoreClient<K> {
         &self.description
     }
 
-    /// Refuses a description that reads fewer tokens of a text than an earlier one.
+    /// Refuses a description that reads fewer tokens of a text than an earlier one, if clients refuse longer texts.
     fn check_change(earlier: &ScoreDescription<K>, now: &ScoreDescription<K>) -> Result<(), ClassifyError> {
         let (before, after) = (earlier.max_tokens(), now.max_tokens());
-        if after >= before {
+        if !K::REFUSES_LONG_TEXTS || after >= before {
             return Ok(());
         }
         Err(ProtocolError::lowered(format!("{after} tokens of a text"), format!("{before} at least")).into())
@@ -103,13 +103,12 @@ impl<K: Kind> ClientHalf for ScoreClient<K> {
 
     /// In place of a text that is too long, an empty one is sent, and [`ClientHalf::read`] returns the error.
     fn encode<Q: Borrow<str>>(&self, texts: &[Q]) -> Result<Vec<EncodedText>, ClassifyError> {
-        let encode = |(position, text): (usize, &Q)| {
-            let TextTokens { codes, number, too_many } =
-                K::read_text(&self.model, text.borrow(), self.description.max_tokens())?;
-            let refused = too_many.map(|found| TooLong { position: position + 1, found });
-            Ok(EncodedText { codes: self.description.pad(&codes), number, refused })
+        let texts = K::read_texts(&self.model, texts, self.description.max_tokens())?;
+        let encode = |(TextTokens { codes, number, too_many }, position): (TextTokens, usize)| {
+            let refused = too_many.map(|found| TooLong { position, found });
+            EncodedText { codes: self.description.pad(&codes), number, refused }
         };
-        texts.iter().enumerate().map(encode).collect()
+        Ok(texts.into_iter().zip(1..).map(encode).collect())
     }
 
     /// The length in bytes depends only on the number of texts: it is always the same, or the length of the shortest

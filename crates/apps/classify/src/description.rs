@@ -1,6 +1,7 @@
 //! The description of a classifier, which client and server must both know, and what the kinds of classifiers differ
 //! in.
 
+use std::borrow::Borrow;
 use std::fmt::Debug;
 
 use prost::Message;
@@ -17,6 +18,10 @@ use crate::proto;
 pub trait Kind: Clone + Debug + Send + Sync + 'static {
     /// Kind and version of the messages.
     const PROTOCOL: Protocol;
+
+    /// Whether clients refuse texts with more tokens than a service reads. Then no description may read fewer tokens
+    /// than an earlier one: a service that describes any number it likes could find the length of a text by bisection.
+    const REFUSES_LONG_TEXTS: bool;
 
     /// The client's half of a model, and its options.
     type Model: Clone + Send;
@@ -41,11 +46,15 @@ pub trait Kind: Clone + Debug + Send + Sync + 'static {
     /// Label of each class, in the order of the scores.
     fn labels<'a>(model: &'a Self::Model, own: &'a Self::Own) -> &'a [String];
 
-    /// The tokens of a text, of which a service reads at most `most`.
+    /// The tokens of texts, of which a service reads at most `most` each.
     ///
     /// # Errors
     /// If the codes of the model are invalid.
-    fn read_text(model: &Self::Model, text: &str, most: usize) -> Result<TextTokens, ClassifyError>;
+    fn read_texts<Q: Borrow<str>>(
+        model: &Self::Model,
+        texts: &[Q],
+        most: usize,
+    ) -> Result<Vec<TextTokens>, ClassifyError>;
 
     /// The scores of a text, from the sums over its tokens and their [number](TextTokens::number).
     fn scores(own: &Self::Own, sums: Vec<f64>, number: usize) -> Vec<f64>;

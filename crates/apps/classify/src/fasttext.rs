@@ -1,5 +1,6 @@
 //! Classifiers of fastText models: the client has the vocabulary, the service the tables of scores.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use unspoken_fasttext::{Encoder, ScoreTables};
@@ -16,6 +17,8 @@ pub struct FastText;
 
 impl Kind for FastText {
     const PROTOCOL: Protocol = Protocol { kind: "classify", version: 5 };
+
+    const REFUSES_LONG_TEXTS: bool = false;
 
     type Model = Arc<Encoder>;
     type Own = ();
@@ -51,9 +54,16 @@ impl Kind for FastText {
     }
 
     /// Longer texts are cut, as they are in training.
-    fn read_text(words: &Arc<Encoder>, text: &str, _most: usize) -> Result<TextTokens, ClassifyError> {
-        let codes = Zeroizing::new(words.encode(text).into_flat());
-        Ok(TextTokens { codes, number: Zeroizing::new(1), too_many: None })
+    fn read_texts<Q: Borrow<str>>(
+        words: &Arc<Encoder>,
+        texts: &[Q],
+        _most: usize,
+    ) -> Result<Vec<TextTokens>, ClassifyError> {
+        let read = |text: &Q| {
+            let codes = Zeroizing::new(words.encode(text.borrow()).into_flat());
+            TextTokens { codes, number: Zeroizing::new(1), too_many: None }
+        };
+        Ok(texts.iter().map(read).collect())
     }
 
     fn scores((): &(), sums: Vec<f64>, _number: usize) -> Vec<f64> {

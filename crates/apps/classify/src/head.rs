@@ -1,6 +1,7 @@
 //! Linear heads over embeddings: the client has the tokens of a compressed table and their codes, the service the head,
 //! folded into the subtables.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct HeadModel {
 impl Kind for Head {
     /// Version 2: clients split texts by version 2 of the segmentation, for which heads are trained.
     const PROTOCOL: Protocol = Protocol { kind: "layer", version: 2 };
+
+    const REFUSES_LONG_TEXTS: bool = true;
 
     type Model = HeadModel;
     type Own = proto::Head;
@@ -91,15 +94,23 @@ impl Kind for Head {
 
     /// How many tokens are too many is the service's word, and it would learn from a missing query that a text has
     /// more: an empty text is sent in place of one that is too long.
-    fn read_text(model: &HeadModel, text: &str, most: usize) -> Result<TextTokens, ClassifyError> {
-        let mut ids = Zeroizing::new(TextReader::new(model.codes.tokens()).read(text).ids);
-        let too_many = (ids.len() > most && !model.cut).then_some(ids.len());
-        ids.truncate(if too_many.is_some() { 0 } else { most });
-        let mut codes = Zeroizing::new(Vec::with_capacity(ids.len() * model.codes.shape().subtables));
-        for &id in ids.iter() {
-            codes.extend(model.codes.code(id as usize)?);
-        }
-        Ok(TextTokens { codes, number: Zeroizing::new(ids.len()), too_many })
+    fn read_texts<Q: Borrow<str>>(
+        model: &HeadModel,
+        texts: &[Q],
+        most: usize,
+    ) -> Result<Vec<TextTokens>, ClassifyError> {
+        let reader = TextReader::new(model.codes.tokens());
+        let read = |text: &Q| {
+            let mut ids = Zeroizing::new(reader.read(text.borrow()).ids);
+            let too_many = (ids.len() > most && !model.cut).then_some(ids.len());
+            ids.truncate(if too_many.is_some() { 0 } else { most });
+            let mut codes = Zeroizing::new(Vec::with_capacity(ids.len() * model.codes.shape().subtables));
+            for &id in ids.iter() {
+                codes.extend(model.codes.code(id as usize)?);
+            }
+            Ok(TextTokens { codes, number: Zeroizing::new(ids.len()), too_many })
+        };
+        texts.iter().map(read).collect()
     }
 
     /// The mean over the tokens of a text, then the bias: the part of the head that needs the number of tokens, which

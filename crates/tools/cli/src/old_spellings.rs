@@ -12,12 +12,8 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
 ];
 
 /// A command, an option of it, and how the option is spelled now.
-const OPTIONS: &[(&str, &str, &str)] = &[
-    ("pir", "--unseal", "--oprf"),
-    ("pir", "--seal", "--oprf-key"),
-    ("serve", "--llama", "--chat"),
-    ("serve", "--arrays", "--matrix"),
-];
+const OPTIONS: &[(&str, &str, &str)] =
+    &[("pir", "--unseal", "--oprf"), ("pir", "--seal", "--oprf-key"), ("serve", "--arrays", "--matrix")];
 
 /// The arguments of the process as this release spells them.
 pub fn translated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -58,7 +54,7 @@ mod tests {
             ("unspoken get K7 --oprf=unseal/x --usage", "unspoken pir get K7 --oprf=unseal/x --usage"),
             ("unspoken pir seal-key --record-bytes 8 f", "unspoken pir oprf-key --record-bytes 8 f"),
             ("unspoken pir put d K V --seal f", "unspoken pir put d K V --oprf-key f"),
-            ("unspoken serve --llama d --sealed x", "unspoken serve --chat d --sealed x"),
+            ("unspoken serve --arrays d --sealed x", "unspoken serve --matrix d --sealed x"),
             ("unspoken get -- --unseal", "unspoken pir get -- --unseal"),
             ("unspoken classify --seal get", "unspoken classify --seal get"),
             ("unspoken embed classify --model m t", "unspoken classify --model m t"),

@@ -29,6 +29,9 @@ pub struct Shorthands {
     /// Short for --offer chat=DIR
     #[arg(long, value_name = "DIR")]
     chat: Option<PathBuf>,
+    /// Short for --offer llama=DIR, the spelling of --chat of the last release
+    #[arg(long, value_name = "DIR", hide = true)]
+    llama: Option<PathBuf>,
     /// Short for --offer matrix:NAME=FILE; may be given several times
     #[arg(long, value_name = "[NAME=]FILE")]
     matrix: Vec<NamedPath>,
@@ -86,18 +89,24 @@ const MODEL: (&str, &str) = ("--model", "classify");
 const EMBEDDING: (&str, &str) = ("--embedding", "embed");
 const DIGITS: (&str, &str) = ("--digits", "digits");
 const CHAT: (&str, &str) = ("--chat", "chat");
+const LLAMA: (&str, &str) = ("--llama", "llama");
 
 impl Shorthands {
     /// The offers that the flags are short for.
     pub fn offers(&self) -> anyhow::Result<Vec<OfferConfig>> {
-        let directories =
-            [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits), (CHAT, &self.chat)];
+        let directories = [
+            (MODEL, &self.model),
+            (EMBEDDING, &self.embedding),
+            (DIGITS, &self.digits),
+            (CHAT, &self.chat),
+            (LLAMA, &self.llama),
+        ];
         let mut offers: Vec<OfferConfig> = directories
             .into_iter()
             .filter_map(|((_, kind), directory)| Some(OfferConfig::new(kind, directory.as_ref()?)))
             .collect();
         if let Some(name) = &self.name {
-            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, CHAT])?.name = Some(name.clone());
+            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, CHAT, LLAMA])?.name = Some(name.clone());
         }
         let text = |path: &Option<PathBuf>, flag| {
             path.as_ref()
@@ -108,7 +117,7 @@ impl Shorthands {
             ("--head", "head", text(&self.head, "--head")?, &[MODEL]),
             ("--layer", "layer", text(&self.layer, "--layer")?, &[EMBEDDING]),
             ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
-            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, CHAT]),
+            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, CHAT, LLAMA]),
             ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),
             ("--error", "error", self.error.clone(), &[MODEL, EMBEDDING]),
             ("--batch", "batch", self.batch.map(|batch| batch.to_string()), &[DIGITS]),
