@@ -250,6 +250,38 @@ def test_pieces_of_text_come_one_by_one(prepared_stories):
     assert asyncio.run(client.generate("They saw")).text == " a cat"
 
 
+def test_a_piece_that_came_while_its_call_was_cancelled_is_not_lost(prepared_stories):
+    client = aio.ChatClient(NOWHERE, model=prepared_stories / "client", progress=False)
+    client._client._connection = Connection(" a", " dog", None)
+
+    async def read():
+        stream = await client.stream("They saw", public="One day.", max_tokens=5)
+        # The thread has the piece, and nobody took it.
+        next(stream._stream)
+        return [piece async for piece in stream]
+
+    assert asyncio.run(read()) == [" a", " dog"]
+
+
+def test_work_has_ended_when_a_call_ends_however_often_it_is_cancelled():
+    client, ended = quiet(NOWHERE, model=unspoken.FastText(dim=4, columns=8).fit(HAM + SPAM, [0, 1] * 4)), []
+
+    def work():
+        time.sleep(0.3)
+        ended.append(True)
+
+    async def cancel_twice():
+        call = asyncio.create_task(client._run(work))
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return list(ended)
+
+    assert asyncio.run(cancel_twice()) == [True]
+
+
 def public(kind):
     return {name for name in dir(kind) if not name.startswith("_")}
 

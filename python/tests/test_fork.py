@@ -13,12 +13,13 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 # Asks before the fork, in a child with the same client and with a new one, in a child of the child, and again.
 SCRIPT = textwrap.dedent(
     """
-    import os, sys, threading, unspoken
+    import asyncio, os, sys, threading, unspoken, unspoken.aio
 
     url, state, kind = sys.argv[1:]
 
     def new():
-        return unspoken.PirClient(url, "pir/codes", state_dir=state, progress=False)
+        made = unspoken.aio.PirClient if kind == "asyncio" else unspoken.PirClient
+        return made(url, "pir/codes", state_dir=state, progress=False)
 
     def in_child(work):
         pid = os.fork()
@@ -33,11 +34,14 @@ SCRIPT = textwrap.dedent(
             sys.exit("a child failed")
 
     def ask(client):
+        if kind == "asyncio":
+            assert asyncio.run(client.get("C007")) == b"t" * 7 + b"7"
+            return
         assert client.get("C007") == b"t" * 7 + b"7"
 
     client = new()
     ask(client)
-    if kind == "same":
+    if kind in ("same", "asyncio"):
         in_child(lambda: (ask(client), ask(client), in_child(lambda: ask(client))))
     elif kind == "new":
         in_child(lambda: ask(new()))
@@ -52,7 +56,7 @@ SCRIPT = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("kind", ["same", "new", "busy"])
+@pytest.mark.parametrize("kind", ["same", "new", "busy", "asyncio"])
 def test_clients_work_in_children(retrieval_service, state, kind):
     child = Child(SCRIPT, retrieval_service.url, state, kind)
     out, errors = child.finish(120)

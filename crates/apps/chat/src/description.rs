@@ -19,7 +19,8 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// Kind and version of the application.
+/// Kind and version of the messages. The kind is the word of earlier releases, which their clients read; people know
+/// the application as `chat`.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "llama", version: PROTOCOL_VERSION };
 
 /// Name of the plan.

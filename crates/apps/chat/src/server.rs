@@ -1,7 +1,6 @@
 //! The server's half: runs encrypted chunks after public tokens.
 
 mod half;
-mod keeper;
 mod keeping;
 mod options;
 mod public;
@@ -20,11 +19,9 @@ use unspoken_llama_model::{KvCache, Model};
 use unspoken_protocol::{Call, CkksHeader, ClientId, KeyLoader, ProtocolError, SeedGuard, write_output};
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 
-use self::keeper::{SavedSessions, SessionEntry};
-
 pub use self::options::{PassInput, ServedModel, ServerOptions, small_degree};
 use self::public::PublicCaches;
-use self::state::State;
+use self::state::{SavedSessions, SessionEntry, State};
 use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::keys::{self, ChatKeys};
@@ -60,7 +57,7 @@ pub struct ChatServer {
     sessions: Sessions<SessionEntry>,
     /// Keys and values of public tokens, for sessions of other processes: this process computes parts of their passes.
     public: PublicCaches,
-    keeper: Option<SavedSessions>,
+    saved: Option<SavedSessions>,
     seeds: SeedGuard,
     storage: KeyStorage,
 }
@@ -172,7 +169,7 @@ impl ChatServer {
             limits,
             sessions: Sessions::new(limits),
             public: PublicCaches::new(limits.sessions),
-            keeper: None,
+            saved: None,
             seeds: SeedGuard::default(),
             storage: options.storage,
         })

@@ -37,6 +37,7 @@ pub struct HeadModel {
 }
 
 impl Kind for Head {
+    /// The kind is the word of earlier releases, which their clients read.
     /// Version 2: clients split texts by version 2 of the segmentation, for which heads are trained.
     const PROTOCOL: Protocol = Protocol { kind: "layer", version: 2 };
 

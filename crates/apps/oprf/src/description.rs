@@ -14,7 +14,8 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// Kind and version of the application.
+/// Kind and version of the messages. The kind is the word of earlier releases, which their clients read; people know
+/// the application as `oprf`.
 const PROTOCOL: Protocol = Protocol { kind: "unseal", version: PROTOCOL_VERSION };
 
 /// Data that a client needs to ask for keys: made by the service, checked by the client.

@@ -16,7 +16,8 @@ use crate::proto::{self, description};
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 3;
 
-/// Kind and version of the application.
+/// Kind and version of the messages. The kind is the word of earlier releases, which their clients read; people know
+/// the application as `pir`.
 const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSION };
 
 /// Maximum number of queries in one request, if its answer stays below [`MAX_ANSWER_BYTES`].

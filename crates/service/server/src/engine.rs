@@ -1,8 +1,8 @@
 //! Work on worker threads: loading keys and computing answers. A job has a slot of the queue, memory from the budget, a
 //! deadline, and a cancel flag.
 //!
-//! The application answers on a thread of its own. It is told to stop when the client disconnects, when the time limit
-//! is reached, or when a shutdown has waited long enough.
+//! A blocking thread waits for each answer, which is computed in the shared pool of threads. The application is told to
+//! stop when the client disconnects, when the time limit is reached, or when a shutdown has waited long enough.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};

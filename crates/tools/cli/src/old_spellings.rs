@@ -21,10 +21,15 @@ pub fn translated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString
         note(&format!("'{old}' is spelled '{now}' now; the next release does not know the old spelling"));
     };
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    // `unspoken help get` names a command, too.
+    let first = 1 + usize::from(arguments.get(1).is_some_and(|argument| argument == "help"));
     for (old, now) in COMMANDS {
-        if arguments.get(1..=old.len()).is_some_and(|given| given.iter().zip(*old).all(|(given, old)| given == old)) {
+        if arguments
+            .get(first..first + old.len())
+            .is_some_and(|given| given.iter().zip(*old).all(|(given, old)| given == old))
+        {
             notice(&format!("unspoken {}", old.join(" ")), &format!("unspoken {}", now.join(" ")));
-            arguments.splice(1..=old.len(), now.iter().map(OsString::from));
+            arguments.splice(first..first + old.len(), now.iter().map(OsString::from));
         }
     }
     let command = arguments.get(1).cloned().unwrap_or_default();
@@ -58,6 +63,7 @@ mod tests {
             ("unspoken get -- --unseal", "unspoken pir get -- --unseal"),
             ("unspoken classify --seal get", "unspoken classify --seal get"),
             ("unspoken embed classify --model m t", "unspoken classify --model m t"),
+            ("unspoken help pir seal-key", "unspoken help pir oprf-key"),
             ("unspoken", "unspoken"),
         ] {
             assert_eq!(translated(old), now);

@@ -14,7 +14,8 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("embed", "small", "short_queries"),
 ];
 
-/// An offer as this release spells it, and the default name of an application of its old kind.
+/// An offer as this release spells it, and the default name of an application of its old kind. An old option beside the
+/// new one stays, and is refused as unknown.
 pub fn translated(mut config: OfferConfig) -> (OfferConfig, Option<&'static str>) {
     let mut default_name = None;
     if let Some((old, now, name)) = KINDS.iter().find(|(old, ..)| config.kind == *old) {
@@ -23,6 +24,7 @@ pub fn translated(mut config: OfferConfig) -> (OfferConfig, Option<&'static str>
         default_name = Some(*name);
     }
     if config.kind == "embed"
+        && !config.options.contains_key("head")
         && let Some(head) = config.options.remove("layer")
     {
         notice("the option layer of kind embed", "the option head of kind classify");
@@ -31,7 +33,9 @@ pub fn translated(mut config: OfferConfig) -> (OfferConfig, Option<&'static str>
         default_name = Some("embed/table");
     }
     for (_, old, now) in OPTIONS.iter().filter(|(kind, ..)| config.kind == *kind) {
-        if let Some(value) = config.options.remove(*old) {
+        if !config.options.contains_key(*now)
+            && let Some(value) = config.options.remove(*old)
+        {
             notice(&format!("the option {old} of kind {}", config.kind), now);
             config.options.insert((*now).to_owned(), value);
         }
@@ -62,5 +66,8 @@ mod tests {
             let kind = Kind::find(&config.kind).unwrap();
             config.options.keys().for_each(|option| kind.check_option(option).unwrap());
         }
+        let (config, _) = translated("classify=d,short_queries=off,small=on".parse().unwrap());
+        let error = Kind::find("classify").unwrap().check_option("small").unwrap_err().to_string();
+        assert!(config.options.contains_key("small") && error.contains("no option \"small\""), "{error}");
     }
 }

@@ -8,8 +8,7 @@ use std::time::{Instant, SystemTime};
 use unspoken_protocol::ClientId;
 
 use super::ChatServer;
-use super::keeper::{SavedSessions, SessionEntry};
-use super::state::State;
+use super::state::{SavedSessions, SessionEntry, State};
 use crate::error::ChatError;
 use crate::kept::{Format, Kept, SessionStore, name_of};
 use crate::session_id::SessionId;
@@ -64,7 +63,7 @@ impl ChatServer {
         }
         let sessions = self.sessions.len();
         tracing::info!(sessions, removed = found.len() - sessions, "kept sessions that can be continued");
-        self.keeper = Some(SavedSessions { store, format });
+        self.saved = Some(SavedSessions { store, format });
         Ok(self)
     }
 
@@ -76,7 +75,7 @@ impl ChatServer {
 
     /// Writes a session after a pass. If it cannot be written it is lost when this process ends.
     pub(super) fn keep(&self, (client, session): Key, state: &State) {
-        let Some(SavedSessions { store, format }) = &self.keeper else { return };
+        let Some(SavedSessions { store, format }) = &self.saved else { return };
         let kept = Kept {
             client,
             session,
@@ -101,7 +100,7 @@ impl ChatServer {
         (client, session): (ClientId, SessionId),
         cancel: &AtomicBool,
     ) -> Result<Option<State>, ChatError> {
-        let Some(SavedSessions { store, format }) = &self.keeper else { return Ok(None) };
+        let Some(SavedSessions { store, format }) = &self.saved else { return Ok(None) };
         let name = name_of(client, session);
         let read = store
             .open(&name)

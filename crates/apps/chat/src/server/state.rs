@@ -1,4 +1,4 @@
-//! The state of a session.
+//! The state of a session, and where sessions are.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use unspoken_encrypted_llama::Session;
 use unspoken_llama_model::KvCache;
 
 use crate::error::ChatError;
+use crate::kept::{Format, SessionStore};
 
 /// The state of a session.
 pub(super) struct State {
@@ -39,4 +40,16 @@ impl State {
             true => Err(ChatError::session(found, format!("chunk {last} again, or {}, the next one", last + 1))),
         }
     }
+}
+
+/// The store of a server, and the form of its entries.
+pub(super) struct SavedSessions {
+    pub(super) store: Arc<dyn SessionStore>,
+    pub(super) format: Format,
+}
+
+/// A session, or the note that it is in the store.
+pub(super) enum SessionEntry {
+    Memory(State),
+    Stored,
 }

@@ -305,6 +305,17 @@ fn queries_have_one_length_whatever_they_ask() {
 }
 
 #[test]
+fn a_model_that_reads_fewer_tokens_may_follow() {
+    // Texts are cut, never refused, so the number of tokens tells a service nothing.
+    let of = |max_tokens| {
+        let tokeniser = Tokeniser { max_tokens, ..Tokeniser::default() };
+        server(&fitted(&TrainOptions { tokeniser, ..TrainOptions::default() }), LookupPlan::BabyGiant { babies: 16 })
+    };
+    let [long, short] = [of(64), of(32)];
+    ClassifyClient::check_change(long.description(), short.description()).unwrap();
+}
+
+#[test]
 fn halves_of_different_models_do_not_meet() {
     let (one, two) = (model(1), model(2));
     let server_one = server(&one, LookupPlan::BabyGiant { babies: 16 });

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_classify::ClassifyClient;
-use unspoken_classify::{HeadClient, HeadModel};
+use unspoken_classify::{ClassifyClient, HeadClient, HeadModel};
 use unspoken_digits::DigitsClient;
 use unspoken_embed::EmbedClient;
 use unspoken_matrix::MatrixClient;
