@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,26 +43,29 @@ def binary() -> Path:
 
 
 # The smallest presets with room for the lookups, so that generating keys is fast.
-CLASSIFIER = {"--name": "classify/spam", "--preset": "n14_depth8_scale30"}
-EMBEDDING = {"--name": "embed/words", "--preset": "n13_depth3_scale30"}
-DIGITS = {"--name": "digits/strokes", "--batch": "16"}
+CLASSIFIER = {"preset": "n14_depth8_scale30"}
+EMBEDDING = {"preset": "n13_depth3_scale30"}
+DIGITS = {"batch": "16"}
+
+
+def with_options(offer: str, options: dict[str, str]) -> str:
+    return ",".join([offer, *(f"{name}={value}" for name, value in options.items())])
 
 
 class Service:
     """An `unspoken serve` process. `start` may be called again after `stop`, on the same port."""
 
-    def __init__(
-        self, binary: Path, model: Path, data: Path, what: str = "--model", options: dict[str, str] = CLASSIFIER
-    ) -> None:
-        self.binary, self.model, self.data = binary, model, data
-        self.options = [(what, model), *options.items()]
+    def __init__(self, binary: Path, data: Path, *offers: str, flags: tuple[str, ...] = ()) -> None:
+        self.binary, self.data, self.offers, self.flags = binary, data, offers, flags
+        # The files of the first offer.
+        self.path = Path(re.sub(",.*", "", offers[0].split("=", 1)[1]))
         self.address = "127.0.0.1:0"
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> Service:
-        options = [*self.options, ("--listen", self.address), ("--data-dir", self.data)]
-        words = [str(word) for option in options for word in option]
+        words = [word for offer in self.offers for word in ("--offer", offer)]
+        words += ["--listen", self.address, "--data-dir", str(self.data), *self.flags]
         with (self.data.parent / "service.log").open("a") as log:
             self.process = subprocess.Popen(
                 [self.binary, "serve", *words], stdout=subprocess.PIPE, stderr=log, text=True
@@ -79,6 +83,11 @@ class Service:
         self.process.wait(timeout=60)
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+
+def classifier_service(binary: Path, home: Path) -> Service:
+    """A service of the classifier in the folder `model` of `home`."""
+    return Service(binary, home / "data", with_options(f"classify:classify/spam={home / 'model'}", CLASSIFIER))
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +115,7 @@ def model(texts: list[str], labels: list[str]) -> unspoken.FastText:
 def service(binary: Path, model: unspoken.FastText, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("service")
     model.save(home / "model")
-    running = Service(binary, home / "model", home / "data").start()
+    running = classifier_service(binary, home).start()
     yield running
     running.stop()
 
@@ -131,7 +140,7 @@ def embedding_service(
 ) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("embedding")
     table.save(home / "table")
-    running = Service(binary, home / "table", home / "data", "--embedding", EMBEDDING).start()
+    running = Service(binary, home / "data", with_options(f"embed:embed/words={home / 'table'}", EMBEDDING)).start()
     yield running
     running.stop()
 
@@ -160,7 +169,7 @@ def digits_service(
 ) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("digits")
     network.save(home / "network")
-    running = Service(binary, home / "network", home / "data", "--digits", DIGITS).start()
+    running = Service(binary, home / "data", with_options(f"digits:digits/strokes={home / 'network'}", DIGITS)).start()
     yield running
     running.stop()
 
@@ -172,7 +181,7 @@ def matrix_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
     program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
     (home / "program").write_bytes(program.to_bytes())
-    running = Service(binary, f"matrix/scores={home / 'program'}", home / "data", "--matrix", {}).start()
+    running = Service(binary, home / "data", f"matrix:matrix/scores={home / 'program'}").start()
     yield running
     running.stop()
 
@@ -186,8 +195,8 @@ def retrieval_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) ->
     build = [binary, "pir", "build", "--from", home / "codes.csv", "--value", "title"]
     subprocess.run([*build, "--key", "code", home / "codes"], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([*build, home / "titles"], check=True, stdout=subprocess.DEVNULL)
-    options = {"--database": f"pir/titles={home / 'titles'}"}
-    running = Service(binary, home / "codes", home / "data", "--database", options).start()
+    titles = f"pir:pir/titles={home / 'titles'}"
+    running = Service(binary, home / "data", f"pir={home / 'codes'}", titles).start()
     yield running
     running.stop()
 
@@ -202,8 +211,8 @@ def sealed_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     build = ["build", *source, "--oprf-key", key, home / "codes"]
     for command in (["oprf-key", "--record-bytes", "40", key], build):
         subprocess.run([binary, "pir", *command], check=True, stdout=subprocess.DEVNULL)
-    options = {"--offer": f"oprf={key},evaluations=6,window=1000000"}
-    running = Service(binary, home / "codes", home / "data", "--database", options).start()
+    oprf = f"oprf={key},evaluations=6,window=1000000"
+    running = Service(binary, home / "data", f"pir={home / 'codes'}", oprf).start()
     yield running
     running.stop()
 

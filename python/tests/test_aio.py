@@ -200,7 +200,7 @@ def test_every_application_is_asked(
 ):
     survey = unspoken.SumsCollection.create({"visits": 60}, most=200, least=2)
     survey.save(tmp_path / "survey")
-    sums_service = Service(binary, f"sums={tmp_path / 'survey.public'}", tmp_path / "data", "--offer", {}).start()
+    sums_service = Service(binary, tmp_path / "data", f"sums={tmp_path / 'survey.public'}").start()
     options = {"state_dir": state, "progress": False}
 
     async def ask():

@@ -26,8 +26,7 @@ class Case:
 
     def __init__(self, kind: str, service: Service, client: Any, questions: Any, options: dict[str, str]) -> None:
         self.kind, self.service, self.client, self.questions = kind, service, client, questions
-        self.options = {name.lstrip("-"): value for name, value in options.items() if name != "--name"}
-        self.path = str(service.options[0][1]).rsplit("=", 1)[-1]
+        self.options, self.path = options, service.path
         self.keys = service.data / "keys"
 
     def answer(self, home: Path) -> batches.Report:

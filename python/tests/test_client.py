@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import HAM, SPAM, Child, Service
+from conftest import HAM, SPAM, Child, classifier_service
 
 import unspoken
 from unspoken import ClassifyClient
@@ -53,7 +53,7 @@ def test_prepared_queries_get_the_same_answers(service, state, model):
 
 def test_keys_are_made_once(service, state, model):
     first = quiet(service.url, model=model, state_dir=state).connect()
-    directory = service.model
+    directory = service.path
     with quiet(service.url + "/", model=directory, state_dir=state) as second:
         assert second.usage == unspoken.Usage()
         assert second.classify(HAM)[0].tolist() == ["ham"] * 4
@@ -164,7 +164,7 @@ def test_control_c_stops_asking(service, state, model, tmp_path, stage):
     home = state if stage == "classifying" else tmp_path
     if home is state:
         quiet(service.url, model=model, state_dir=state).connect().close()
-    child = Child(CONTROL_C, service.url, service.model, home, stage, "")
+    child = Child(CONTROL_C, service.url, service.path, home, stage, "")
     child.wait_for("ready")
     # The stopped service does not answer from here on: the child is in this stage or waits in the next.
     service.process.send_signal(signal.SIGSTOP)
@@ -192,7 +192,7 @@ def test_control_c_stops_waiting_for_a_service(model, tmp_path):
 
 def test_lost_keys_are_made_again(binary, model, tmp_path):
     model.save(tmp_path / "model")
-    service = Service(binary, tmp_path / "model", tmp_path / "data").start()
+    service = classifier_service(binary, tmp_path).start()
     try:
         with quiet(service.url, model=model, state_dir=tmp_path / "state") as client:
             client.classify(HAM)
@@ -369,14 +369,14 @@ def test_a_service_of_another_kind_is_named(
             lambda url, name: unspoken.EmbeddingClient(url, table=table, application=name, **quietly),
         ),
         "digits": ("unspoken.DigitsClient", lambda url, name: unspoken.DigitsClient(url, application=name, **quietly)),
-        "retrieve": ("unspoken.PirClient", lambda url, name: unspoken.PirClient(url, name, **quietly)),
+        "pir": ("unspoken.PirClient", lambda url, name: unspoken.PirClient(url, name, **quietly)),
         "matrix": ("unspoken.MatrixClient", lambda url, name: unspoken.MatrixClient(url, application=name, **quietly)),
     }
     services = {
         "classify": (service.url, "classify/spam"),
         "embed": (embedding_service.url, "embed/words"),
         "digits": (digits_service.url, "digits/strokes"),
-        "retrieve": (retrieval_service.url, "pir/codes"),
+        "pir": (retrieval_service.url, "pir/codes"),
         "matrix": (matrix_service.url, "matrix/scores"),
     }
     for offered, (url, name) in services.items():

@@ -427,7 +427,7 @@ def test_other_threads_run_during_a_build(tmp_path):
 
 def test_a_database_is_built_served_queried_and_changed(binary, tmp_path, state):
     db = build(tmp_path / "codes", {f"C{i:03}": f"title {i}" for i in range(300)})
-    service = Service(binary, tmp_path / "codes", tmp_path / "data", "--database", {}).start()
+    service = Service(binary, tmp_path / "data", f"pir={tmp_path / 'codes'}").start()
     try:
         with unspoken.PirClient(service.url, "pir/codes", progress=False, state_dir=state) as client:
             assert (client.get("C042"), client.version) == (b"title 42", 1)

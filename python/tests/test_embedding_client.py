@@ -33,7 +33,7 @@ def test_embeds_as_the_table_in_the_clear(embedding_service, state, table):
 
 def test_the_client_files_are_enough_and_keys_are_made_once(embedding_service, state, table, tmp_path):
     quiet(embedding_service.url, table=table, state_dir=state).connect().close()
-    for path in embedding_service.model.glob("client.*"):
+    for path in embedding_service.path.glob("client.*"):
         shutil.copy(path, tmp_path)
     with quiet(embedding_service.url, table=tmp_path, state_dir=state) as client:
         assert client.usage == unspoken.Usage()

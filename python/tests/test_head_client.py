@@ -36,8 +36,8 @@ def layer_service(binary, table, head, tmp_path_factory):
     home = tmp_path_factory.mktemp("layer")
     table.save(home / "table")
     head.save(home / "head.safetensors")
-    options = {"--head": str(home / "head.safetensors"), "--name": "classify/direction"}
-    running = Service(binary, home / "table", home / "data", "--model", options).start()
+    offer = f"classify:classify/direction={home / 'table'},head={home / 'head.safetensors'}"
+    running = Service(binary, home / "data", offer).start()
     yield running
     running.stop()
 
@@ -131,7 +131,7 @@ def test_the_service_has_the_scores_of_the_head(layer_service, state, table, hea
 
 def test_the_client_files_are_enough(layer_service, state, table, tmp_path):
     quiet(layer_service.url, model=table, state_dir=state).connect().close()
-    for path in layer_service.model.glob("client.*"):
+    for path in layer_service.path.glob("client.*"):
         shutil.copy(path, tmp_path)
     with quiet(layer_service.url, model=tmp_path, state_dir=state) as client:
         labels, scores = client.classify_to_share(["w1 w2", "w3"], bits=8, uncertain=True)

@@ -100,7 +100,7 @@ def test_public_keys_are_checked(retrieval_service, state):
 
 
 def test_changes_are_seen(retrieval_service, state):
-    command = [retrieval_service.binary, "pir", "put", retrieval_service.model, "C001", "changed"]
+    command = [retrieval_service.binary, "pir", "put", retrieval_service.path, "C001", "changed"]
     with quiet(retrieval_service.url, state_dir=state) as client:
         assert client.get("C001") == title(1)
         before = client.version

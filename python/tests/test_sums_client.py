@@ -22,8 +22,7 @@ def survey(tmp_path: Path) -> unspoken.SumsCollection:
 @pytest.fixture
 def service(binary: Path, survey: unspoken.SumsCollection, tmp_path: Path) -> Iterator[Service]:
     assert survey.preset == "n12_exact17"
-    offer = Path(f"sums={tmp_path / 'survey.public'}")
-    running = Service(binary, offer, tmp_path / "data", "--offer", {}).start()
+    running = Service(binary, tmp_path / "data", f"sums={tmp_path / 'survey.public'}").start()
     yield running
     running.stop()
 

@@ -60,14 +60,13 @@ def page_service(binary: Path, model: unspoken.FastText, tmp_path_factory: pytes
     rows = ["pir", "build", "--from", home / "codes.csv", "--value", "name", home / "rows"]
     for command in (build, rows):
         subprocess.run([binary, *map(str, command)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    service = Service(binary, home, home / "data")
-    service.options = [
-        ("--offer", f"classify:classify/spam={home / 'words'},preset=n14_depth8_scale30,short_queries=off,publish=all"),
-        ("--offer", f"digits:digits/strokes={home / 'digits'},batch=16,publish=all"),
-        ("--offer", f"pir:pir/codes={home / 'codes'}"),
-        ("--offer", f"pir:pir/rows={home / 'rows'}"),
-        ("--web", SITE),
-    ]
+    offers = (
+        f"classify:classify/spam={home / 'words'},preset=n14_depth8_scale30,short_queries=off,publish=all",
+        f"digits:digits/strokes={home / 'digits'},batch=16,publish=all",
+        f"pir:pir/codes={home / 'codes'}",
+        f"pir:pir/rows={home / 'rows'}",
+    )
+    service = Service(binary, home / "data", *offers, flags=("--web", str(SITE)))
     yield service.start()
     service.stop()
 

@@ -16,7 +16,7 @@ Classify texts on a service (``unspoken serve``) that has the server half:
 
 `unspoken.aio` has the same clients for asyncio.
 
-Compress an embedding table (`compress`), serve it (``unspoken serve --embedding``), and look up
+Compress an embedding table (`compress`), serve it (``unspoken serve --embed``), and look up
 tokens without revealing them:
 
 >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
@@ -34,7 +34,7 @@ recognise images without revealing them:
 >>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     digits, scores = client.recognise(images)
 
-Build a database of records (`Database`), serve it (``unspoken serve --database``), and fetch records
+Build a database of records (`Database`), serve it (``unspoken serve --pir``), and fetch records
 without revealing which:
 
 >>> db = unspoken.Database.build("codes", {"A00.1": "Cholera", "A01.0": "Typhoid fever"})  # doctest: +SKIP

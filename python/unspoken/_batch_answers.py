@@ -13,11 +13,11 @@ import numpy as np
 
 from unspoken._batch_files import Answer, Directory, Query, read_bytes
 from unspoken._key_cache import KeyCache
-from unspoken._unspoken import LoadedKeys, LocalApplication, Work
+from unspoken._unspoken import LoadedKeys, LocalApplication, Work, kinds
 from unspoken.errors import ConfigurationError, UnspokenError
 
 #: Kinds whose answers depend on nothing but query, keys and files.
-KINDS = ("classify", "embed", "digits", "matrix")
+KINDS = tuple(kind for kind, serving in kinds().items() if serving["state"] == "none")
 
 #: Outcomes that are the same whenever a query is answered.
 _FINAL = ("malformed", "does not fit")

@@ -79,7 +79,7 @@ class DatabaseInfo:
 class Database:
     """A database for private retrieval, on disk.
 
-    ``unspoken serve --database`` serves it, `PirClient` queries it. Its records are read by key,
+    ``unspoken serve --pir`` serves it, `PirClient` queries it. Its records are read by key,
     or by index from 0. Keys are not stored, only hashes of them, so they cannot be listed.
 
     One version is read at a time: changes of other processes appear after `refresh`, changes by `edit` at once.

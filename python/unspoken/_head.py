@@ -22,7 +22,7 @@ class LinearHead(TextClassifier[_unspoken.Head]):
 
     The scores of a text are ``coef_ @ m + intercept_``, where ``m`` is the mean of the compressed
     embeddings of its tokens. `fit` is a logistic regression; there is nothing random in it. Write the
-    head with `save`, serve it with ``unspoken serve --model DIR --head FILE``, and ask with
+    head with `save`, serve it with ``unspoken serve --classify DIR,head=FILE``, and ask with
     `ClassifyClient`.
 
     A text is split into the tokens of the table, whole words or word pieces. A word that the table does

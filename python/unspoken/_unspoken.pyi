@@ -84,6 +84,14 @@ class _DatabaseInfo(TypedDict):
     preset: str
     costs: dict[str, _Cost]
 
+class _Serving(TypedDict):
+    on_device: bool
+    state: Literal["none", "files", "process", "directory"]
+    in_parts: bool
+    slow: bool
+    together: int
+
+def kinds() -> dict[str, _Serving]: ...
 def presets() -> list[_Preset]: ...
 def load_texts(
     path: _Path, kind: str, text_column: str | None, label_column: str | None, delimiter: int

@@ -8,29 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from unspoken import _unspoken
 from unspoken.errors import ConfigurationError
 
-#: Kinds whose replicas have a state that others lack (a sum, sessions, what clients have used up): they cannot have a
-#: second one.
-_SINGLE = frozenset({"chat", "pir-encrypted", "sums", "oprf"})
-
-#: Kinds whose replicas lock a directory.
-_LOCKED = frozenset({"pir-encrypted", "sums"})
-
-#: Kinds whose answers are computed on a device, if a replica has one.
-_ON_DEVICE = frozenset({"chat", "digits", "pir", "pir-shard", "pir-encrypted"})
-
-#: Kinds whose answers have parts that other processes compute.
-_IN_PARTS = frozenset({"chat"})
+#: How answers of each kind are computed.
+_KINDS = _unspoken.kinds()
 
 #: Kinds of the last release, which the next release does not know, and their names now.
 _OLD_KINDS = {"llama": "chat", "unseal": "oprf"}
-
-#: Queries that one computation of a shard answers.
-_OF_A_SHARD = 16
-
-#: Kinds whose answers take long, so that clients are told how far they are.
-_SLOW = frozenset({"chat"})
 
 
 def _last_part(path: Path) -> str:
@@ -89,12 +74,14 @@ class Offer:
             # Clients of the last release know the application by this name.
             object.__setattr__(self, "name", self.name or f"{self.kind}/{_last_part(Path(self.path))}")
             object.__setattr__(self, "kind", kind)
+        if self.kind not in _KINDS:
+            raise ConfigurationError(f"kind={self.kind!r}: needed one of {', '.join(_KINDS)}")
         least, most = self.bounds
         if not 1 <= least <= most:
             raise ConfigurationError(
                 f"replicas={self.replicas!r}: found {least} to {most}, needed 1 or more, the smaller number first"
             )
-        if self.kind in _SINGLE and most > 1:
+        if self._serving["state"] in ("process", "directory") and most > 1:
             raise ConfigurationError(
                 f"replicas={self.replicas!r}: found {most} replicas of kind {self.kind}, needed 1: its state is in "
                 "that replica"
@@ -103,17 +90,23 @@ class Offer:
             raise ConfigurationError(f"cpus={self.cpus!r}: needed 1 or more")
         if self.helpers < 0:
             raise ConfigurationError(f"helpers={self.helpers!r}: needed 0 or more")
-        if self.helpers and self.kind not in _IN_PARTS:
+        if self.helpers and not self._serving["in_parts"]:
             raise ConfigurationError(
                 f"helpers={self.helpers!r}: found kind {self.kind}, whose answers have no parts, needed chat"
             )
         if not 0 <= self.gpus <= 1:
             raise ConfigurationError(f"gpus={self.gpus!r}: needed 0 to 1: a replica computes on one")
-        if self.gpus and self.kind not in _ON_DEVICE:
+        if self.gpus and not self._serving["on_device"]:
+            on_device = sorted(kind for kind, serving in _KINDS.items() if serving["on_device"])
             raise ConfigurationError(
                 f"gpus={self.gpus!r}: found kind {self.kind}, which computes on the processor, needed one of "
-                f"{', '.join(sorted(_ON_DEVICE))}"
+                f"{', '.join(on_device)}"
             )
+
+    @property
+    def _serving(self) -> _unspoken._Serving:
+        """How answers of the kind are computed."""
+        return _KINDS[self.kind]
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -138,7 +131,7 @@ class Offer:
     @property
     def has_own_directory(self) -> bool:
         """Whether a replica locks a directory, so that a second one cannot start beside it."""
-        return self.kind in _LOCKED or "keep" in self.options
+        return self._serving["state"] == "directory" or "keep" in self.options
 
     @property
     def of_helpers(self) -> Offer:
@@ -149,12 +142,12 @@ class Offer:
     @property
     def queries_at_once(self) -> int:
         """The number of queries for each replica, by which Ray scales."""
-        return _OF_A_SHARD if self.kind == "pir-shard" else 1
+        return self._serving["together"]
 
     @property
     def is_slow(self) -> bool:
         """Whether clients are told how far an answer is."""
-        return self.kind in _SLOW
+        return self._serving["slow"]
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ impl Manifest {
             Some(ShardEntry { number, shards, .. }) => Err(DatabaseError::OtherPart {
                 dir: dir.into(),
                 found: format!("shard {number} of {shards} of a database"),
-                needed: "a whole database; serve shards with `unspoken serve --shard`, and change the whole database",
+                needed: "a whole database; serve shards with `unspoken serve --pir-shard`, and change the whole \
+                         database",
             }),
         }
     }

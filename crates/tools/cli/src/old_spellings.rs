@@ -12,14 +12,35 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
 ];
 
 /// A command, an option of it, and how the option is spelled now.
-const OPTIONS: &[(&str, &str, &str)] =
-    &[("pir", "--unseal", "--oprf"), ("pir", "--seal", "--oprf-key"), ("serve", "--arrays", "--matrix")];
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("pir", "--unseal", "--oprf"),
+    ("pir", "--seal", "--oprf-key"),
+    ("serve", "--arrays", "--matrix"),
+    ("serve", "--database", "--pir"),
+    ("serve", "--shard", "--pir-shard"),
+    ("serve", "--router", "--pir-router"),
+    ("serve", "--model", "--classify"),
+    ("serve", "--embedding", "--embed"),
+];
+
+/// Flags of `serve` that named one application, and the kind of offers that they stand for.
+const SERVED: &[(&str, &str)] = &[
+    ("--classify", "classify"),
+    ("--embed", "embed"),
+    ("--digits", "digits"),
+    ("--chat", "chat"),
+    ("--llama", "llama"),
+];
+
+/// Flags of `serve` that were options of that application.
+const SERVED_OPTIONS: &[&str] = &["--name", "--head", "--layer", "--query", "--preset", "--plan", "--error", "--batch"];
+
+fn notice(old: &str, now: &str) {
+    note(&format!("'{old}' is spelled '{now}' now; the next release does not know the old spelling"));
+}
 
 /// The arguments of the process as this release spells them.
 pub fn translated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let notice = |old: &str, now: &str| {
-        note(&format!("'{old}' is spelled '{now}' now; the next release does not know the old spelling"));
-    };
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     // `unspoken help get` names a command, too.
     let first = 1 + usize::from(arguments.get(1).is_some_and(|argument| argument == "help"));
@@ -42,7 +63,46 @@ pub fn translated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString
             }
         }
     }
-    arguments
+    if command == "serve" { options_of_offers(arguments) } else { arguments }
+}
+
+/// `serve` with the options of an application in its offer, as in `--classify NAME=DIR,head=FILE`. Arguments that name
+/// none or several applications stay as they are.
+fn options_of_offers(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let named = |argument: &OsString, names: &[&str]| {
+        let (name, value) =
+            argument.to_str()?.split_once('=').map_or((argument.to_str()?, None), |(n, v)| (n, Some(v)));
+        names.contains(&name).then(|| (name.to_owned(), value.map(str::to_owned)))
+    };
+    let is_option = |argument: &OsString| named(argument, SERVED_OPTIONS).is_some();
+    let flags: Vec<&str> = SERVED.iter().map(|(flag, _)| *flag).collect();
+    let offers = arguments.iter().filter(|argument| named(argument, &flags).is_some()).count();
+    let old = arguments.iter().any(|argument| is_option(argument) || named(argument, &["--llama"]).is_some());
+    if offers != 1 || !old {
+        return arguments;
+    }
+    let (mut rest, mut kind, mut path, mut name, mut options) = (Vec::new(), "", None, None, String::new());
+    let mut given = arguments.drain(..);
+    while let Some(argument) = given.next() {
+        let mut value = |inline: Option<String>| inline.or_else(|| given.next()?.into_string().ok());
+        if let Some((flag, inline)) = named(&argument, &flags) {
+            kind = SERVED.iter().find(|(known, _)| *known == flag).map_or("", |(_, kind)| kind);
+            path = value(inline);
+        } else if let Some((flag, inline)) = named(&argument, SERVED_OPTIONS) {
+            let value = value(inline).unwrap_or_default();
+            match flag.as_str() {
+                "--name" => name = Some(value),
+                flag => options.push_str(&format!(",{}={value}", &flag[2..])),
+            }
+        } else {
+            rest.push(argument);
+        }
+    }
+    let name = name.map(|name| format!(":{name}")).unwrap_or_default();
+    let offer = format!("{kind}{name}={}{options}", path.unwrap_or_default());
+    notice(&format!("--{kind} with options beside it"), &format!("--offer {offer}"));
+    rest.extend(["--offer".into(), offer.into()]);
+    rest
 }
 
 #[cfg(test)]
@@ -60,6 +120,15 @@ mod tests {
             ("unspoken pir seal-key --record-bytes 8 f", "unspoken pir oprf-key --record-bytes 8 f"),
             ("unspoken pir put d K V --seal f", "unspoken pir put d K V --oprf-key f"),
             ("unspoken serve --arrays d --sealed x", "unspoken serve --matrix d --sealed x"),
+            ("unspoken serve --router a=b --shard=c", "unspoken serve --pir-router a=b --pir-shard=c"),
+            ("unspoken serve --model m --web w", "unspoken serve --classify m --web w"),
+            (
+                "unspoken serve --model m --name a/b --head=h --web w",
+                "unspoken serve --web w --offer classify:a/b=m,head=h",
+            ),
+            ("unspoken serve --embedding t --layer h", "unspoken serve --offer embed=t,layer=h"),
+            ("unspoken serve --llama d", "unspoken serve --offer llama=d"),
+            ("unspoken serve --chat d --embed e --name n", "unspoken serve --chat d --embed e --name n"),
             ("unspoken get -- --unseal", "unspoken pir get -- --unseal"),
             ("unspoken classify --seal get", "unspoken classify --seal get"),
             ("unspoken embed classify --model m t", "unspoken classify --model m t"),

@@ -10,7 +10,7 @@ use unspoken_llama_model::RotatedModel;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving, State};
 use crate::offer::Offer;
 use crate::preparation;
 use crate::preset::{LLAMA_PRESET, for_tests, secure};
@@ -43,6 +43,14 @@ pub const KIND: Kind = Kind {
         KEYS,
         PUBLISH,
     ],
+    serving: Serving { on_device: true, state: State::Process, in_parts: true, slow: true, ..Serving::PLAIN },
+    protocols: &[Protocol {
+        wire: "llama",
+        kind: "chat",
+        about: "private text generation",
+        command: "unspoken chat",
+        class: "unspoken.ChatClient",
+    }],
     load,
 };
 

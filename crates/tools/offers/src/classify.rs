@@ -11,7 +11,7 @@ use unspoken_fasttext::ScoreTables;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 use crate::preset::{for_scores, secure};
 use crate::publish::{Halves, PUBLISH, publish};
@@ -42,6 +42,23 @@ pub const KIND: Kind = Kind {
         SHORT_QUERIES,
         KEYS,
         PUBLISH,
+    ],
+    serving: Serving::PLAIN,
+    protocols: &[
+        Protocol {
+            wire: "classify",
+            kind: "classify",
+            about: "private text classification",
+            command: "unspoken classify",
+            class: "unspoken.ClassifyClient",
+        },
+        Protocol {
+            wire: "layer",
+            kind: "classify-by-head",
+            about: "private text classification by a head over embeddings",
+            command: "unspoken classify",
+            class: "unspoken.ClassifyClient",
+        },
     ],
     load,
 };

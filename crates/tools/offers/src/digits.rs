@@ -4,7 +4,7 @@ use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 use crate::preset::{DIGITS_PRESET, secure};
 use crate::publish::{Halves, PUBLISH_ALL, publish};
@@ -20,6 +20,14 @@ pub const KIND: Kind = Kind {
         KEYS,
         PUBLISH_ALL,
     ],
+    serving: Serving { on_device: true, ..Serving::PLAIN },
+    protocols: &[Protocol {
+        wire: "digits",
+        kind: "digits",
+        about: "private recognition of handwritten digits",
+        command: "unspoken digits ask",
+        class: "unspoken.DigitsClient",
+    }],
     load,
 };
 

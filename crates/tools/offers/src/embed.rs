@@ -5,7 +5,7 @@ use unspoken_embedding::Subtables;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 use crate::preset::secure;
 use crate::shared::{
@@ -25,6 +25,14 @@ pub const KIND: Kind = Kind {
         SHORT_QUERIES,
         KEYS,
     ],
+    serving: Serving::PLAIN,
+    protocols: &[Protocol {
+        wire: "embed",
+        kind: "embed",
+        about: "private embedding lookup",
+        command: "unspoken embed ask",
+        class: "unspoken.EmbeddingClient",
+    }],
     load,
 };
 

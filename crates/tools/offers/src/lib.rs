@@ -26,7 +26,7 @@ mod sum_directory;
 mod sums;
 
 pub use device_metrics::DeviceMetrics;
-pub use kinds::help;
+pub use kinds::{KINDS, Kind, KindOption, Protocol, Serving, State, help};
 pub use offer::{Resources, load};
 pub use oprf::read_key;
 pub use pir_router::route;

@@ -3,7 +3,7 @@
 use unspoken_matrix::MatrixServer;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 
 pub const KIND: Kind = Kind {
@@ -11,6 +11,14 @@ pub const KIND: Kind = Kind {
     about: "a program of encrypted matrices; the path is a file with the bytes of `program.to_bytes()` in Python",
     default_name: "matrix/{directory}",
     options: &[KindOption { name: "largest", about: "largest magnitude of an input's entry [default: as planned]" }],
+    serving: Serving::PLAIN,
+    protocols: &[Protocol {
+        wire: "matrix",
+        kind: "matrix",
+        about: "computing with encrypted matrices",
+        command: "unspoken matrix ask",
+        class: "unspoken.MatrixClient",
+    }],
     load,
 };
 

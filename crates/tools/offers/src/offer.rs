@@ -18,14 +18,10 @@ use unspoken_wire::is_application_name;
 use crate::kinds::{KINDS, Kind};
 use crate::old_spellings;
 use crate::placement::{self, Placement};
-use crate::{chat, digits, pir, pir_encrypted, pir_router, pir_shard};
+use crate::{pir, pir_encrypted, pir_router, pir_shard};
 
 /// Time after which the log says again that an application is being loaded.
 const STILL_LOADING: Duration = Duration::from_secs(5);
-
-/// Kinds whose answers are computed on a device, if the service has one.
-const ON_DEVICE: &[&str] =
-    &[chat::KIND.name, digits::KIND.name, pir::KIND.name, pir_shard::KIND.name, pir_encrypted::KIND.name];
 
 /// What all offers of a service have.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +96,7 @@ impl Offer {
 
     /// Whether its answers are computed on a device.
     fn is_placed(&self) -> bool {
-        self.resources.placement.is_some() && ON_DEVICE.contains(&self.kind.name)
+        self.resources.placement.is_some() && self.kind.serving.on_device
     }
 
     /// Value of an option, if given.

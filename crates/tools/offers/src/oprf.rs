@@ -9,7 +9,7 @@ use unspoken_server::Applications;
 use unspoken_symmetric_pir::ServiceKey;
 use zeroize::Zeroizing;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving, State};
 use crate::offer::Offer;
 
 /// Keys that a client may ask for, unless the offer says otherwise.
@@ -32,6 +32,14 @@ pub const KIND: Kind = Kind {
                     it behind a proxy [default: 1024]",
         },
     ],
+    serving: Serving { state: State::Process, ..Serving::PLAIN },
+    protocols: &[Protocol {
+        wire: "unseal",
+        kind: "oprf",
+        about: "keys of sealed records",
+        command: "unspoken pir get --oprf",
+        class: "unspoken.PirClient(..., oprf=)",
+    }],
     load,
 };
 

@@ -9,7 +9,7 @@ use unspoken_pir_scheme::{DatabaseVersion, TableKind, Tables};
 use unspoken_protocol::ServerHalf;
 use unspoken_server::Applications;
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Protocol, Serving, State};
 use crate::offer::Offer;
 
 /// Interval between checks for changes.
@@ -20,6 +20,14 @@ pub const KIND: Kind = Kind {
     about: "a database for private retrieval; DIR is made by `unspoken pir build`, and its changes are served",
     default_name: "pir/{directory}",
     options: &[],
+    serving: Serving { on_device: true, state: State::Files, ..Serving::PLAIN },
+    protocols: &[Protocol {
+        wire: "retrieve",
+        kind: "pir",
+        about: "private retrieval",
+        command: "unspoken pir get",
+        class: "unspoken.PirClient",
+    }],
     load,
 };
 

@@ -7,14 +7,17 @@ use unspoken_pir::EncryptedServer;
 use unspoken_pir_scheme::{DatabaseVersion, VersionedDatabase};
 use unspoken_server::Applications;
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Serving, State};
 use crate::offer::Offer;
+use crate::pir;
 
 pub const KIND: Kind = Kind {
     name: "pir-encrypted",
     about: "a database that its owner encrypts and uploads; DIR is made by `unspoken pir accept`",
     default_name: "pir/{directory}",
     options: &[],
+    serving: Serving { on_device: true, state: State::Directory, ..Serving::PLAIN },
+    protocols: pir::KIND.protocols,
     load,
 };
 

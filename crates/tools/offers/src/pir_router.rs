@@ -10,8 +10,9 @@ use unspoken_client::transport::TransportConfig;
 use unspoken_pir::{PirRouter, ShardAccess, Shards};
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Serving, State};
 use crate::offer::Offer;
+use crate::pir;
 use crate::shard_service::{Patience, ShardService};
 
 /// Interval between looks at the shards.
@@ -28,6 +29,8 @@ pub const KIND: Kind = Kind {
         },
         KindOption { name: "timeout", about: "seconds for the partial answer of a shard [default: 300]" },
     ],
+    serving: Serving { state: State::Files, ..Serving::PLAIN },
+    protocols: pir::KIND.protocols,
     load,
 };
 

@@ -5,7 +5,7 @@ use unspoken_pir::ShardServer;
 use unspoken_pir_scheme::DatabaseShard;
 use unspoken_server::Applications;
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Protocol, Serving, State};
 use crate::offer::Offer;
 use crate::pir::check_device_memory;
 
@@ -14,6 +14,14 @@ pub const KIND: Kind = Kind {
     about: "a shard of a database, for a router; DIR is made by `unspoken pir shard`, and does not change",
     default_name: "pir-shard/{directory}",
     options: &[],
+    serving: Serving { on_device: true, state: State::Files, together: 16, ..Serving::PLAIN },
+    protocols: &[Protocol {
+        wire: "retrieve-shard",
+        kind: "pir-shard",
+        about: "a shard of a database, for a router",
+        command: "unspoken serve --pir-router",
+        class: "unspoken.ray.Shards",
+    }],
     load,
 };
 

@@ -7,7 +7,7 @@ use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 use unspoken_sums::{Description, SumsServer};
 
-use crate::kinds::{Kind, KindOption};
+use crate::kinds::{Kind, KindOption, Protocol, Serving, State};
 use crate::offer::Offer;
 use crate::sum_directory::SumDirectory;
 
@@ -19,6 +19,14 @@ pub const KIND: Kind = Kind {
     options: &[KindOption {
         name: "state",
         about: "directory of the sum so far, of one collection [default: the name of DIR with .state]",
+    }],
+    serving: Serving { state: State::Directory, ..Serving::PLAIN },
+    protocols: &[Protocol {
+        wire: "sums",
+        kind: "sums",
+        about: "exact sums of encrypted contributions",
+        command: "unspoken sums",
+        class: "unspoken.SumsClient",
     }],
     load,
 };

@@ -19,6 +19,7 @@ use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_llama_model::InputError;
 use unspoken_matrix::MatrixError as MatrixFailure;
+use unspoken_offers::Protocol;
 use unspoken_oprf::OprfError;
 use unspoken_pir::PirError;
 use unspoken_pir_scheme::LayoutError;
@@ -294,7 +295,8 @@ impl From<Failure> for PyErr {
             Failure::Description(error) => of_retrieval(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::OtherKind { url, application, found, needed }) => {
-                of_other_kind(&url, &application, &found, needed)
+                let remedy = |protocol: &Protocol| format!("use {}", protocol.class);
+                MismatchError::new_err(Protocol::mismatch([&url, &application, &found, needed], "client", remedy))
             }
             Failure::Client(error @ (ClientError::State { .. } | ClientError::SecretKey { .. })) => {
                 StateError::new_err(error.to_string())
@@ -314,33 +316,6 @@ impl From<Failure> for PyErr {
             )),
         }
     }
-}
-
-/// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 9] = [
-    ("classify", "private text classification", "unspoken.ClassifyClient"),
-    ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
-    ("layer", "private classification by a head over embeddings", "unspoken.ClassifyClient"),
-    ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
-    ("retrieve", "private retrieval", "unspoken.PirClient"),
-    ("unseal", "the keys of sealed records", "unspoken.PirClient(..., oprf=)"),
-    ("sums", "exact sums of encrypted contributions", "unspoken.SumsClient"),
-    ("matrix", "computing with encrypted matrices", "unspoken.MatrixClient"),
-    ("llama", "private text generation", "unspoken.ChatClient"),
-];
-
-/// The exception for an application of another kind than the client's.
-fn of_other_kind(url: &str, application: &str, found: &str, needed: &str) -> PyErr {
-    let known = KINDS.iter().find(|(kind, ..)| *kind == found);
-    let (what, remedy) = match known {
-        Some((_, what, class)) => (format!(" ({what})"), format!("use {class}")),
-        None => (String::new(), "update this package, which does not know that kind".into()),
-    };
-    let article = if found.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-    MismatchError::new_err(format!(
-        "{url} offers {application}, {article} {found} application{what}; this client asks {needed} applications; \
-         {remedy}"
-    ))
 }
 
 /// The exception for an application's error. Each application with its own exceptions has one line here.

@@ -10,6 +10,7 @@ mod failure;
 mod head;
 mod hosting;
 mod interruptible;
+mod kinds;
 mod llama;
 mod matrix;
 mod matrix_graph;
@@ -62,6 +63,7 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::RecordReader>()?;
     module.add_class::<records::RecordSource>()?;
     module.add_class::<sums::SumsCollection>()?;
+    module.add_function(wrap_pyfunction!(kinds::kinds, module)?)?;
     module.add_function(wrap_pyfunction!(presets::presets, module)?)?;
     module.add_function(wrap_pyfunction!(texts::load_texts, module)?)
 }

@@ -6,23 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig, Waiting};
 use unspoken_client::{ClientError, StateDir, UsageStats};
+use unspoken_offers::Protocol;
 
 use super::state_root::StateRoot;
 use crate::progress::note;
-
-/// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 10] = [
-    ("classify", "private text classification", "unspoken classify"),
-    ("embed", "private embedding lookup", "unspoken embed ask"),
-    ("layer", "private classification by a head over embeddings", "unspoken classify"),
-    ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
-    ("retrieve", "private retrieval", "unspoken pir get"),
-    ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),
-    ("unseal", "keys of sealed records", "unspoken pir get --oprf"),
-    ("sums", "exact sums of encrypted contributions", "unspoken sums"),
-    ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
-    ("llama", "private text generation", "unspoken chat"),
-];
 
 /// Address of the service and credentials of the client.
 #[derive(clap::Args)]
@@ -84,15 +71,8 @@ fn show_wait(waiting: &Waiting, shown: &Mutex<String>) {
 /// The error itself, or for an application of another kind an error that names the right command.
 pub fn name_command(error: anyhow::Error) -> anyhow::Error {
     let Some(ClientError::OtherKind { url, application, found, needed }) = error.downcast_ref() else { return error };
-    let known = KINDS.iter().find(|(kind, ..)| kind == found);
-    let (what, remedy) = match known {
-        Some((_, what, command)) => (format!(" ({what})"), format!("use `{command}`")),
-        None => (String::new(), "update this program, which does not know that kind".into()),
-    };
-    anyhow::anyhow!(
-        "{url} offers {application}, {} {found} application{what}; this command asks {needed} applications; {remedy}",
-        if found.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
-    )
+    let remedy = |protocol: &Protocol| format!("use `{}`", protocol.command);
+    anyhow::anyhow!(Protocol::mismatch([url, application, found, needed], "command", remedy))
 }
 
 /// The queried application and the directory of its keys.

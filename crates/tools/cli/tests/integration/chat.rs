@@ -90,7 +90,7 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     // Halves of two preparations.
     std::fs::copy(other.join("tamed.safetensors"), Path::new(out).join("tamed.safetensors")).unwrap();
     std::fs::remove_file(Path::new(out).join("ranges.safetensors")).unwrap();
-    let said = serve(&["--chat", out, "--name", "chat/b"]);
+    let said = serve(&["--chat", &format!("chat/b={out}")]);
     assert!(said.contains("ranges.safetensors"), "{said}");
     let said = serve(&["--chat", client]);
     assert!(said.contains("preparation.json"), "{said}");

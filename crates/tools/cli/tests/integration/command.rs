@@ -98,10 +98,10 @@ fn help_and_mistakes_speak_to_people() {
         assert!(help.contains(command), "{command}");
     }
     assert!(!help.contains("audit") && !help.contains("bench"), "{help}");
-    let mistake = unspoken(&["serve", "--model", "/nowhere"]);
+    let mistake = unspoken(&["serve", "--classify", "/nowhere"]);
     assert!(!mistake.status.success());
     assert!(String::from_utf8_lossy(&mistake.stderr).contains("/nowhere"));
-    let insecure = unspoken(&["serve", "--model", "/nowhere", "--preset", "insecure_n11_depth9_scale50"]);
+    let insecure = unspoken(&["serve", "--classify", "/nowhere,preset=insecure_n11_depth9_scale50"]);
     assert!(!insecure.status.success());
     let token = text(&unspoken(&["keys", "token", "alice"]));
     assert_eq!(token.lines().count(), 2);

@@ -46,7 +46,7 @@ fn digits_are_trained_served_and_recognised() {
         assert!(line[count].as_u64().unwrap() > 0, "{count}: {line}");
     }
 
-    let service = Service::start(&["--digits", &model, "--data-dir", &keys, "--batch", "32"], Stdio::null());
+    let service = Service::start(&["--digits", &format!("{model},batch=32"), "--data-dir", &keys], Stdio::null());
     let ask = ["digits", "ask", "--url", &service.url, "--state-dir", &state];
     let asked = text(&unspoken(&[&ask[..], &labelled, &["--check", &model, "--count", "48"]].concat()));
     for part in ["accuracy", "32 images a query", "made and uploaded", "differ      0 of 48 digits"] {

@@ -106,13 +106,13 @@ fn a_closed_pipe_ends_a_command_quietly() {
         assert!(said.is_empty() && signalled, "{command:?}: {said}");
     }
     // Commands that ask a service, and the service itself.
-    let served = crate::support::Service::start(&["--database", &database, "--data-dir", &path("keys")], Stdio::null());
+    let served = crate::support::Service::start(&["--pir", &database, "--data-dir", &path("keys")], Stdio::null());
     let state = path("state");
     let (said, signalled) = with_closed_output(&["pir", "get", "A", "--url", &served.url, "--state-dir", &state]);
     assert!(signalled && !said.contains("error") && !said.contains("panicked"), "{said}");
     let (said, signalled) = with_closed_output(&["keys", "list", "--url", &served.url, "--state-dir", &state]);
     assert!(said.is_empty() && signalled, "{said}");
-    let again = ["serve", "--database", &database, "--data-dir", &path("keys2"), "--listen", "127.0.0.1:0"];
+    let again = ["serve", "--pir", &database, "--data-dir", &path("keys2"), "--listen", "127.0.0.1:0"];
     let (said, signalled) = with_closed_output(&again);
     assert!(signalled && !said.contains("panicked"), "{said}");
 }

@@ -19,7 +19,7 @@ fn two_databases_share_a_bundle_which_is_listed_and_deleted() {
         Builder::new(Preset::N11).build(path(name), records, |_| {}, &GO).unwrap();
     }
     let (one, two, data) = (path("one"), path("two"), path("data"));
-    let arguments = ["--database", &one, "--database", &two, "--data-dir", &data, "--key-disk-mib", "256"];
+    let arguments = ["--pir", &one, "--pir", &two, "--data-dir", &data, "--key-disk-mib", "256"];
     let service = Service::start(&arguments, File::create(path("log")).unwrap());
     let log = std::fs::read_to_string(path("log")).unwrap();
     assert!(log.contains("room for key bundles") && log.contains("key_disk_bytes=268435456"), "{log}");

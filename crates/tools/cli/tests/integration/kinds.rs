@@ -11,13 +11,13 @@ use unspoken_encrypted_matrix::{Graph, Operation};
 use unspoken_matrix::{Axes, Options, Program, ProgramSource};
 use unspoken_pir_scheme::Preset;
 
-/// Kind in the description, what it is, and the command that asks it.
+/// The kind, what it is, and the command that asks it.
 const KINDS: [(&str, &str, &str); 6] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
-    ("layer", "private classification by a head over embeddings", "unspoken classify"),
+    ("classify-by-head", "private text classification by a head over embeddings", "unspoken classify"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
-    ("retrieve", "private retrieval", "unspoken pir get"),
+    ("pir", "private retrieval", "unspoken pir get"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
 ];
 
@@ -87,9 +87,9 @@ impl Files {
         let offers = [
             format!("classify:classify={},preset=n14_depth8_scale30", self.path("spam")),
             format!("embed:embed={}", self.path("table")),
-            format!("classify:layer={},head={}", self.path("table"), self.path("head.safetensors")),
+            format!("classify:classify-by-head={},head={}", self.path("table"), self.path("head.safetensors")),
             format!("digits:digits={}", self.path("digits")),
-            format!("pir:retrieve={}", self.path("codes")),
+            format!("pir:pir={}", self.path("codes")),
             format!("matrix:matrix={}", self.path("program")),
         ];
         let keys = self.path("keys");
@@ -105,9 +105,9 @@ impl Files {
         let arguments: &[&str] = match kind {
             "classify" => &["classify", "--model", &spam, "word1 number 3"],
             "embed" => &["embed", "ask", "--model", &table, "t3 t39"],
-            "layer" => &["classify", "--model", &table, "--usage", "t3 t39"],
+            "classify-by-head" => &["classify", "--model", &table, "--usage", "t3 t39"],
             "digits" => &["digits", "ask", "--images", &image],
-            "retrieve" => &["pir", "get", "K7", "--usage"],
+            "pir" => &["pir", "get", "K7", "--usage"],
             _ => &["matrix", "ask", "--input", &input, "--out", &self.path("out.npy")],
         };
         arguments.iter().map(|&argument| argument.to_owned()).collect()
@@ -173,7 +173,7 @@ fn a_command_says_what_it_sends_before_it_does() {
     let files = Files::new();
     let service = files.serve();
     // `get` and `classify` print the usage on standard error, the others print it; `classify` does not.
-    for kind in ["embed", "layer", "digits", "retrieve", "matrix"] {
+    for kind in ["embed", "classify-by-head", "digits", "pir", "matrix"] {
         // One state each: with the same state, applications share keys.
         let state = files.path(&format!("state-{kind}"));
         let target = ["--url", &service.url, "--state-dir", &state, "--application", kind];

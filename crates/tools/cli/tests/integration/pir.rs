@@ -64,7 +64,7 @@ fn a_database_by_key_is_built_and_changed() {
     let files = Files::new();
     let (csv, database) = (files.write("codes.csv", &codes()), files.path("codes.pir"));
     let said = text(&["pir", "build", "--from", &csv, "--key", "code", &database]);
-    for part in ["records     300\n", "by     key, in 2", "planes      1,", "per byte of data", "serve --database"] {
+    for part in ["records     300\n", "by     key, in 2", "planes      1,", "per byte of data", "serve --pir"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let built = info(&database);

@@ -47,7 +47,7 @@ impl Files {
         fs::write(self.path("service.toml"), config).unwrap();
         let [database, data, tokens] = ["codes", "data", "tokens"].map(|name| self.path(name));
         let [certificate, key, config] = ["cert.pem", "key.pem", "service.toml"].map(|name| self.path(name));
-        let offer = ["--config", &config, "--database", &database, "--data-dir", &data, "--tokens", &tokens];
+        let offer = ["--config", &config, "--pir", &database, "--data-dir", &data, "--tokens", &tokens];
         let tls = ["--tls-certificate", &certificate, "--tls-key", &key];
         Service::start(&[&offer[..], &tls].concat(), File::create(self.path("log")).unwrap())
     }

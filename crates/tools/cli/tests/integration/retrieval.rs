@@ -1,4 +1,4 @@
-//! Tests of `unspoken serve --database` and `unspoken pir get` at secure parameters.
+//! Tests of `unspoken serve --pir` and `unspoken pir get` at secure parameters.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -63,7 +63,7 @@ impl Scene {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let (named, images, keys) =
             (format!("icd/codes={}", self.text("codes")), self.text("images"), self.text("keys"));
-        let arguments = ["--database", &named, "--database", &images, "--data-dir", &keys, "--listen", listen];
+        let arguments = ["--pir", &named, "--pir", &images, "--data-dir", &keys, "--listen", listen];
         Service::start(&arguments, log)
     }
 
@@ -433,14 +433,14 @@ fn keys_of_another_preset_and_damaged_databases_are_refused() {
     assert!(matches!(&refused, Error::Refused(_)) && refused.to_string().contains("other parameters"), "{refused}");
 
     let directory = scene.text("codes");
-    let twice = complaint(&unspoken(&["serve", "--database", &directory, "--database", &directory]));
+    let twice = complaint(&unspoken(&["serve", "--pir", &directory, "--pir", &directory]));
     assert!(twice.contains("two offers are called pir/codes"), "{twice}");
-    let name = complaint(&unspoken(&["serve", "--database", &format!("Big Codes={directory}")]));
+    let name = complaint(&unspoken(&["serve", "--pir", &format!("Big Codes={directory}")]));
     assert!(name.contains("NAME=DIR"), "{name}");
-    let nowhere = complaint(&unspoken(&["serve", "--database", "/nowhere"]));
+    let nowhere = complaint(&unspoken(&["serve", "--pir", "/nowhere"]));
     assert!(nowhere.contains("no database in /nowhere"), "{nowhere}");
     build(Preset::InsecureN11, &scene.path("weak"), codes());
-    let weak = complaint(&unspoken(&["serve", "--database", &scene.text("weak")]));
+    let weak = complaint(&unspoken(&["serve", "--pir", &scene.text("weak")]));
     assert!(weak.contains("is for tests"), "{weak}");
 
     let table = std::fs::read_dir(scene.path("images")).unwrap().map(|entry| entry.unwrap().path());
@@ -450,7 +450,7 @@ fn keys_of_another_preset_and_damaged_databases_are_refused() {
     bytes[middle] ^= 1;
     drop(service);
     std::fs::write(&table, bytes).unwrap();
-    let damaged = complaint(&unspoken(&["serve", "--database", &scene.text("images")]));
+    let damaged = complaint(&unspoken(&["serve", "--pir", &scene.text("images")]));
     assert!(damaged.contains("corrupted: table-"), "{damaged}");
 }
 

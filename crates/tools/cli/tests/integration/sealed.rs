@@ -35,8 +35,7 @@ impl Scene {
     fn serve(&self, evaluations: u32) -> Service {
         let [codes, numbers, key, data] = ["codes", "numbers", "codes.key", "data"].map(|name| self.text(name));
         let offer = format!("oprf={key},evaluations={evaluations},window=1000000");
-        let arguments =
-            ["--database", &codes, "--database", &numbers, "--offer", &offer, "--data-dir", &data, "--workers", "1"];
+        let arguments = ["--pir", &codes, "--pir", &numbers, "--offer", &offer, "--data-dir", &data, "--workers", "1"];
         Service::start(&arguments, Stdio::null())
     }
 

@@ -81,7 +81,7 @@ fn offers_of_different_kinds_are_served_at_once() {
     let keys = files.path("keys");
     // A short flag as well: its database is named after its directory.
     let images = files.path("images");
-    let mut arguments = vec!["--data-dir", &keys, "--database", &images];
+    let mut arguments = vec!["--data-dir", &keys, "--pir", &images];
     arguments.extend(offers.iter().flat_map(|offer| ["--offer", offer.as_str()]));
     let service = Service::start(&arguments, Stdio::null());
     assert_eq!(names(&service), ["classify/spam", "embed/table", "pir/icd", "pir/images"]);
@@ -108,7 +108,7 @@ fn a_name_can_be_listened_on() {
     let records = (0..5).map(|i| Ok::<_, Infallible>(Record { key: None, value: format!("{i}").into() }));
     Builder::new(Preset::N11).build(path("codes"), records, |_| {}, &AtomicBool::new(false)).unwrap();
     let service = Service::start(
-        &["--listen", "localhost:0", "--data-dir", &path("keys"), "--database", &path("codes")],
+        &["--listen", "localhost:0", "--data-dir", &path("keys"), "--pir", &path("codes")],
         Stdio::null(),
     );
     assert!(service.url.starts_with("http://127.0.0.1:") && !service.url.ends_with(":0"), "{}", service.url);
@@ -209,7 +209,7 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
 
     let twice = refused(&["--offer", "classify:a/b=/one", "--offer", "embed:a/b=/two"]);
     assert!(twice.contains("two offers are called a/b: /one and /two"), "{twice}");
-    let twice = refused(&["--offer", "pir:pir/one=/two", "--database", "/nowhere/one"]);
+    let twice = refused(&["--offer", "pir:pir/one=/two", "--pir", "/nowhere/one"]);
     assert!(twice.contains("two offers are called pir/one"), "{twice}");
     let nothing = refused(&[]);
     for part in ["nothing to serve", "--offer KIND:NAME=DIR", "--offer classify:classify/spam=model", "digits, matrix"]
@@ -243,37 +243,28 @@ fn insecure_presets_are_refused_however_they_are_given() {
         let said = complaint(&unspoken(&["serve", "--config", &config(directory.path(), &content)]));
         assert!(said.contains("is for tests"), "{kind}: {said}");
     }
-    for flag in ["--model", "--embedding", "--digits"] {
-        let said = complaint(&unspoken(&["serve", flag, "/nowhere", "--preset", preset]));
+    for flag in ["--classify", "--embed", "--digits"] {
+        let said = complaint(&unspoken(&["serve", flag, &format!("/nowhere,preset={preset}")]));
         assert!(said.contains("is for tests"), "{flag}: {said}");
     }
 }
 
 #[test]
-fn short_flags_may_be_combined_and_say_when_an_option_fits_none_or_several() {
+fn flags_of_kinds_are_short_for_offers() {
     let refused = |arguments: &[&str]| complaint(&unspoken(&[&["serve"], arguments].concat()));
-    let both = ["--model", "/nowhere", "--embedding", "/nowhere"];
-    for flag in [
-        ["--name", "a/b"],
-        ["--preset", "n14_depth8_scale30"],
-        ["--query", "compact"],
-        ["--plan", "paper"],
-        ["--error", "2^-9"],
-    ] {
-        let said = refused(&[&both[..], &flag[..]].concat());
-        assert!(said.contains(flag[0]) && said.contains("2 are given") && said.contains("--offer"), "{said}");
-        let said = refused(&[&["--database", "/nowhere"], &flag[..]].concat());
-        assert!(said.contains(flag[0]) && said.contains("none is given"), "{said}");
-    }
-    let said = refused(&["--digits", "/nowhere", "--query", "compact"]);
-    assert!(said.contains("--query belongs to one of --model, --embedding, and none is given"), "{said}");
-    let said = refused(&["--model", "/nowhere", "--batch", "8"]);
-    assert!(said.contains("--batch belongs to one of --digits"), "{said}");
-    // An option that fits only one of several offers applies to it.
-    let said = refused(&["--model", "/nowhere", "--digits", "/nowhere", "--query", "compact"]);
+    let said = refused(&["--classify", "/nowhere,query=compact", "--digits", "/elsewhere"]);
     assert!(said.contains("cannot offer /nowhere as classify/text"), "{said}");
-    let said = refused(&["--digits", "/nowhere", "--name", "digits/ours"]);
+    let said = refused(&["--digits", "digits/ours=/nowhere"]);
     assert!(said.contains("cannot offer /nowhere as digits/ours"), "{said}");
+    let said = refused(&["--digits", "/nowhere,query=compact"]);
+    assert!(said.contains("offers of kind digits have no option \"query\""), "{said}");
+    let said = refused(&["--digits", "/nowhere", "--digits", "/nowhere"]);
+    assert!(said.contains("two offers are called digits/mnist"), "{said}");
+    // The spelling of the last release.
+    let said = refused(&["--digits", "/nowhere", "--name", "digits/ours"]);
+    assert!(said.contains("cannot offer /nowhere as digits/ours") && said.contains("is spelled"), "{said}");
+    let said = refused(&["--model", "/nowhere", "--embedding", "/nowhere", "--name", "a/b"]);
+    assert!(said.contains("unexpected argument '--name'"), "{said}");
 }
 
 #[test]
@@ -296,8 +287,8 @@ fn a_head_over_a_table_classifies_texts_as_it_does_in_the_clear() {
     assert!(accuracy > 0.7, "{report}");
 
     let keys = files.path("keys");
-    let flags = ["--model", &table, "--head", &head, "--name", "embed/parity", "--data-dir", &keys];
-    let service = Service::start(&flags, Stdio::null());
+    let offer = format!("embed/parity={table},head={head}");
+    let service = Service::start(&["--classify", &offer, "--data-dir", &keys], Stdio::null());
     let state = files.path("state");
     let ask = |more: &[&str]| {
         let base = ["classify", "--url", &service.url, "--state-dir", &state, "--model", &table];
@@ -337,19 +328,17 @@ fn a_head_over_a_table_classifies_texts_as_it_does_in_the_clear() {
 fn heads_that_do_not_fit_are_refused() {
     let files = Files::new();
     let refused = |more: &[&str]| complaint(&unspoken(&[&["serve"], more].concat()));
-    let said = refused(&["--head", "/nowhere"]);
-    assert!(said.contains("--head belongs to one of --model, and none is given"), "{said}");
     let offer = files.offer("classify", "glove", ",head=/nowhere/head.safetensors");
     let said = refused(&["--offer", &offer]);
     assert!(said.contains("option head") && said.contains("read /nowhere/head.safetensors"), "{said}");
     let (table, head) = (files.path("glove"), files.path("glove/server.safetensors"));
-    let said = refused(&["--model", &table, "--head", &head]);
+    let said = refused(&["--classify", &format!("{table},head={head}")]);
     assert!(said.contains("found 1 tensors: \"subtables\"") && said.contains("\"weight\" and \"bias\""), "{said}");
     let header = r#"{"__metadata__":{"classes":"[\"a\",\"b\"]"},"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
         "weight":{"dtype":"F32","shape":[2,4],"data_offsets":[8,40]}}"#;
     let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 40]].concat();
     std::fs::write(files.path("wide.safetensors"), bytes).unwrap();
-    let said = refused(&["--model", &table, "--head", &files.path("wide.safetensors")]);
+    let said = refused(&["--classify", &format!("{table},head={}", files.path("wide.safetensors"))]);
     assert!(said.contains("found weights for 4 numbers of an embedding, needed 3"), "{said}");
 }
 
@@ -369,13 +358,13 @@ fn the_help_shows_kinds_options_and_examples() {
     ] {
         assert!(help.contains(part), "{part}\n{help}");
     }
-    assert!(help.contains("unspoken serve --offer classify:classify/spam=model"), "{help}");
+    assert!(help.contains("unspoken serve --classify classify/spam=model"), "{help}");
 }
 
 #[test]
 fn the_page_and_other_origins_are_checked_before_anything_is_loaded() {
     let refused = |more: &[&str]| {
-        let output = unspoken(&[&["serve", "--model", "/nowhere"], more].concat());
+        let output = unspoken(&[&["serve", "--classify", "/nowhere"], more].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     for (origin, says) in [("*", "name each origin"), ("null", "hostile"), ("https://a.example/b", "https://a.example")]

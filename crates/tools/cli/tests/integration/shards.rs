@@ -1,4 +1,4 @@
-//! Tests of `unspoken pir shard`, `unspoken serve --shard` and `unspoken serve --router` at secure parameters.
+//! Tests of `unspoken pir shard`, `unspoken serve --pir-shard` and `unspoken serve --pir-router` at secure parameters.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -54,7 +54,7 @@ impl Scene {
 
     /// Serves a shard, with the keys of clients in a directory.
     fn shard(&self, directory: &str, keys: &str, listen: &str) -> Service {
-        self.start(&["--shard", &self.text(directory)], keys, listen)
+        self.start(&["--pir-shard", &self.text(directory)], keys, listen)
     }
 
     /// Serves the database of some shards.
@@ -109,7 +109,7 @@ fn a_router_serves_its_shards_as_one_database_through_restarts_and_new_versions(
     assert!(usage.contains("keys        at the service already"), "{usage}");
     assert_eq!(router.ready(), (200, "ready\n".into()));
     // Clients see what the service of a whole database would describe.
-    let whole = scene.start(&["--database", &format!("pir/codes={}", scene.text("whole"))], "keys", "127.0.0.1:0");
+    let whole = scene.start(&["--pir", &format!("pir/codes={}", scene.text("whole"))], "keys", "127.0.0.1:0");
     let describe = |service: &Service| {
         let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
         transport.describe("pir/codes", &Cancel::new()).unwrap().description
@@ -190,15 +190,15 @@ fn what_cannot_be_cut_or_routed_is_refused_with_the_reason() {
         let (keys, always) = (scene.text("keys"), ["--listen", "127.0.0.1:0", "--data-dir"]);
         refused(&[&["serve"], arguments, &always[..], &[&keys]].concat())
     };
-    assert!(serve(&["--database", &shard]).contains("shard 1 of 3 of a database, needed a whole database"));
-    assert!(serve(&["--shard", &whole]).contains("is a whole database, needed a shard"));
+    assert!(serve(&["--pir", &shard]).contains("shard 1 of 3 of a database, needed a whole database"));
+    assert!(serve(&["--pir-shard", &whole]).contains("is a whole database, needed a shard"));
     let file = scene.text("shards.toml");
     std::fs::write(&file, "[[shard]]\nurl = \"http://127.0.0.1:1\"\n").unwrap();
-    let error = serve(&["--router", &file, "--shard", &shard]);
+    let error = serve(&["--pir-router", &file, "--pir-shard", &shard]);
     assert!(error.contains("is a router and pir-shard/shard-1 has data"), "{error}");
     let error = serve(&["--offer", &format!("pir-router={file},patience=0.2")]);
     assert!(error.contains("cannot use the shard at http://127.0.0.1:1") && error.contains("refused"), "{error}");
     std::fs::write(&file, "[[shard]]\naddress = \"http://127.0.0.1:1\"\n").unwrap();
-    assert!(serve(&["--router", &file]).contains("unknown field"));
+    assert!(serve(&["--pir-router", &file]).contains("unknown field"));
     assert!(serve(&["--offer", &format!("pir-router={file},patience=0")]).contains("option patience is 0"));
 }

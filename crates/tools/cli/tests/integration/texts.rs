@@ -18,7 +18,7 @@ fn marks_are_no_part_of_keys_and_access_tokens() {
     std::fs::write(path("secret"), format!("{MARK}{secret}\r\n")).unwrap();
     std::fs::write(path("tokens"), format!("{MARK}{line}\r\n")).unwrap();
     let (codes, keys, tokens) = (path("codes"), path("keys"), path("tokens"));
-    let service = Service::start(&["--database", &codes, "--data-dir", &keys, "--tokens", &tokens], Stdio::null());
+    let service = Service::start(&["--pir", &codes, "--data-dir", &keys, "--tokens", &tokens], Stdio::null());
 
     let (state, secret) = (path("state"), path("secret"));
     let target = ["pir", "get", "--url", &service.url, "--state-dir", &state, "--token-file", &secret];

@@ -163,7 +163,7 @@ fn classify_tells_of_messages_that_are_cut_or_unknown() {
     files.train(&["--max-tokens", "4"]);
     let (model, keys, state) = (files.path("model"), files.path("keys"), files.path("state"));
     let log = files.path("log");
-    let offer = ["--model", &model, "--data-dir", &keys, "--preset", "n13_depth3_scale30"];
+    let offer = ["--classify", &format!("{model},preset=n13_depth3_scale30"), "--data-dir", &keys];
     let service = Service::start(&offer, File::create(&log).unwrap());
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.contains("the error bound is") && logged.contains("and the largest entry"), "{logged}");

@@ -78,8 +78,8 @@ pub struct Database {
     pub records: f64,
     pub record_bytes: f64,
     pub by_key: bool,
-    /// Whether a shard answers queries that wait together in one pass, as `unspoken serve --shard` does, or each alone,
-    /// as replicas on Ray do.
+    /// Whether a shard answers queries that wait together in one pass, as `unspoken serve --pir-shard` does, or each
+    /// alone, as replicas on Ray do.
     pub together: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Records are found by keys, not by indices
     #[arg(long)]
     by_key: bool,
-    /// Shards answer waiting queries together in one pass, as `unspoken serve --shard` does; replicas on Ray answer
+    /// Shards answer waiting queries together in one pass, as `unspoken serve --pir-shard` does; replicas on Ray answer
     /// each query alone
     #[arg(long)]
     together: bool,

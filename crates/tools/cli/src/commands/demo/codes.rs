@@ -33,7 +33,7 @@ pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     build(codes, &directory, cancel)?;
     let mut named = std::ffi::OsString::from(format!("{APPLICATION}="));
     named.push(&directory);
-    let service = Service::start(["--database".as_ref(), named.as_os_str()], folder.path())?;
+    let service = Service::start(["--pir".as_ref(), named.as_os_str()], folder.path())?;
     println!("service     {} offers {APPLICATION}", service.url);
     // The database in the clear, for comparison.
     let clear = Database::open(&directory)?.snapshot();

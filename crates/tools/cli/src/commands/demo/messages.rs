@@ -25,8 +25,8 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (model, held_out) = train(arguments, folder.path(), cancel)?;
     let directory = folder.path().join("model");
-    let offer = ["--name", APPLICATION, "--preset", &arguments.preset, "--model"];
-    let service = Service::start(offer.iter().map(AsRef::as_ref).chain([directory.as_os_str()]), folder.path())?;
+    let offer = format!("{APPLICATION}={},preset={}", directory.display(), arguments.preset);
+    let service = Service::start(["--classify", &offer].map(AsRef::as_ref), folder.path())?;
     println!("service     {} offers {APPLICATION}, preset {}", service.url, arguments.preset);
     let mut bars = Bars::new();
     let transport = service.transport()?;

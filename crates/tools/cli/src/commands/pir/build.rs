@@ -18,7 +18,7 @@ use crate::progress::Bars;
 ///
 /// With --key, clients query records by key; without it, by their number in the file, from 0. Records of equal length
 /// are stored without padding; otherwise every cell is as long as the longest record. `unspoken pir info` shows the
-/// cost of queries; `unspoken serve --database` serves the database.
+/// cost of queries; `unspoken serve --pir` serves the database.
 ///
 /// There are two kinds of tables. Transformed ones take 16 bytes for each byte of data and answer queries of 36 bytes
 /// to 13 KB. Dense ones take 1.5 bytes, are read at the speed of memory, answer many clients in one pass, and need
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     summarise(&built, start.elapsed().as_secs_f64())?;
     match arguments.tables {
         TableKind::Encrypted => println!("declare it  unspoken pir declare {} --url URL ...", database.display()),
-        _ => println!("serve it    unspoken serve --database {}", database.display()),
+        _ => println!("serve it    unspoken serve --pir {}", database.display()),
     }
     Ok(())
 }

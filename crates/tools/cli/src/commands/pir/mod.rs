@@ -18,7 +18,7 @@ mod verify;
 
 /// Build, change and maintain databases for private retrieval, and retrieve their records
 ///
-/// A database is a directory, created by `build` and served with `serve --database`. Records can be added, changed
+/// A database is a directory, created by `build` and served with `serve --pir`. Records can be added, changed
 /// and deleted while it is served.
 #[derive(clap::Subcommand)]
 pub enum Command {

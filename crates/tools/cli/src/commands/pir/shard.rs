@@ -11,10 +11,10 @@ use crate::progress::Bars;
 
 /// Cut a database with dense tables into shards, for services on several machines
 ///
-/// Each shard is a directory `shard-NUMBER` in OUT, which `unspoken serve --shard` serves and nothing changes. A router
-/// (`unspoken serve --router`) asks all shards and adds their encrypted answers; clients ask the router as they would
-/// ask a service of the whole database. To change records, change the whole database, cut it again, and restart the
-/// services of the shards with the new directories.
+/// Each shard is a directory `shard-NUMBER` in OUT, which `unspoken serve --pir-shard` serves and nothing changes. A
+/// router (`unspoken serve --pir-router`) asks all shards and adds their encrypted answers; clients ask the router as
+/// they would ask a service of the whole database. To change records, change the whole database, cut it again, and
+/// restart the services of the shards with the new directories.
 ///
 /// A shard has some of the groups of columns that `unspoken pir info` counts; if there are fewer groups than shards,
 /// the rows are cut as well, in blocks of 2,048, and each shard then has packings of its own for its groups. A shard
@@ -54,6 +54,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let (version, seconds) = (database.snapshot().version(), start.elapsed().as_secs_f64());
     println!("cut         version {version} into {} shards, in {seconds:.1} s", split.shards());
-    println!("serve each  unspoken serve --shard {}", arguments.out.join("shard-1").display());
+    println!("serve each  unspoken serve --pir-shard {}", arguments.out.join("shard-1").display());
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `unspoken serve`
 
-mod shorthands;
+mod by_kind;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use shorthands::Shorthands;
+use by_kind::OffersByKind;
 use unspoken_offers::{DeviceMetrics, Placement, Resources};
 use unspoken_server::{
     AllowedOrigin, LogFormat, OfferConfig, ReloadSignal, Server, ServerConfig, Starting, TlsFiles, init_logging,
@@ -21,7 +21,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Serve applications: classifiers, embedding tables, databases and more
 ///
-/// Name the applications with --offer, with `[[offer]]` in the configuration file, or with one of the short flags; all
+/// Name the applications with --offer, with `[[offer]]` in the configuration file, or with the flag of their kind; all
 /// of them may be combined. Once everything is loaded, the service prints one line of JSON with its address on standard
 /// output; its log goes to standard error. Until then it tells its clients to wait. At SIGHUP, and when they have
 /// changed, it reads tokens, certificate and key again. All other flags override the configuration file.
@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(long, value_name = "KIND[:NAME]=DIR[,OPTION=VALUE]...")]
     offer: Vec<OfferConfig>,
     #[command(flatten)]
-    shorthands: Shorthands,
+    by_kind: OffersByKind,
     /// Configuration file, TOML or JSON
     #[arg(long)]
     config: Option<PathBuf>,
@@ -214,7 +214,7 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     config.allow_origins.extend(arguments.allow_origins.iter().cloned());
     config.allow_anonymous |= arguments.allow_anonymous;
     config.offers.extend(arguments.offer.iter().cloned());
-    config.offers.extend(arguments.shorthands.offers()?);
+    config.offers.extend(arguments.by_kind.0.iter().cloned());
     Ok(config)
 }
 
@@ -225,11 +225,11 @@ fn help() -> String {
 
 const EXAMPLES: &str = "
 Examples:
-  unspoken serve --offer classify:classify/spam=model
-  unspoken serve --offer classify:classify/spam=spam,query=compact --offer embed=glove --offer pir:pir/codes=codes
-  unspoken serve --offer classify:classify/sentiment=glove,head=head.safetensors
-  unspoken serve --offer pir-shard=shards/shard-1 --listen 10.0.0.1:8080
-  unspoken serve --offer pir-router:pir/codes=shards.toml
+  unspoken serve --classify classify/spam=model
+  unspoken serve --classify classify/spam=spam,query=compact --embed glove --pir codes
+  unspoken serve --classify classify/sentiment=glove,head=head.safetensors
+  unspoken serve --pir-shard shards/shard-1 --listen 10.0.0.1:8080
+  unspoken serve --pir-router pir/codes=shards.toml
   unspoken serve --config service.toml --metrics-listen 127.0.0.1:9464
 
 The same in a configuration file:
