@@ -1,4 +1,13 @@
 //! The client's half: encrypts embeddings of tokens, and decrypts logits.
+//!
+//! A polynomial is right on its interval only. A value outside the interval makes the slots of its ciphertext wrong,
+//! often by many orders of magnitude. The description has a bound of the results: twice the largest results that the
+//! preparation saw, times their margin. Decrypted values beyond it, also in unused slots, are an error, not a text.
+//! Such an error is final: the client asks nothing more, because each refusal tells a dishonest service something about
+//! the text. That holds also when the description changes.
+//!
+//! The description says how few public tokens a session may have: client and server refuse fewer before a pass. The
+//! client's half of a model says which tokens its preparation ran, and callers warn of others.
 
 use std::borrow::Borrow;
 use std::fmt;

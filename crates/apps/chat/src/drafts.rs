@@ -1,4 +1,9 @@
 //! Drafts: guesses of the tokens that follow.
+//!
+//! A chunk with free places costs as much as a full one. So the client fills the free places with drafts, which are
+//! guesses of the next tokens. In the answer, the most likely token after the last known token is new. If it equals the
+//! draft that was sent, the most likely token after this draft is new too, and so on. Then the chunk runs again with
+//! the new tokens, or the next chunk begins.
 
 use zeroize::Zeroizing;
 

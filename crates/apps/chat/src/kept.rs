@@ -13,6 +13,17 @@
 //!
 //! Numbers are little-endian. Vectors are ciphertexts under the client's secret; the service saw all the rest anyway.
 //! Bytes of a store are read like bytes of a client: nothing is allocated before its size is checked.
+//!
+//! `ChatServer::keep_sessions` takes a `SessionStore`. After each pass, before the answer, the server writes the
+//! session as one entry: the ids of client and session, the public tokens, the number of the chunk, and the ciphertexts
+//! of its keys and values. An entry begins with a version and a hash of the description, the layout and the places of
+//! bootstraps, and ends with a checksum. The cache of the public tokens is computed again. When the server starts it
+//! compares all checksums. It removes entries that are damaged, of another model, of other options, too old, or too
+//! many. It reads the ciphertexts when the client continues, and looks for its id in the entry.
+//!
+//! So a server that stops in the middle of a pass has the session as it was after the pass before. The client sends the
+//! query of the pass once more. A client whose session is gone is told so, and `PrivateGeneration` begins again: it
+//! sends the public tokens and then all chunks, at most three times for one text.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};

@@ -1,4 +1,9 @@
 //! Parts of passes as messages between processes of one service.
+//!
+//! With `Call::helpers` other servers of the same model, with the keys of the same client, compute parts of a pass
+//! (`compute_part`): a `Part` message has the public tokens, the place of the pass, what is computed, and ciphertexts.
+//! Helpers have no sessions. Parts come from processes of the same service; they are checked so that a mistake is
+//! named, not against an attacker.
 
 use prost::Message;
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters};

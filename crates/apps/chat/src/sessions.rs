@@ -1,4 +1,9 @@
 //! The sessions of all clients: bounded, apart from each other, and each used by one query at a time.
+//!
+//! A session is used by one query at a time; a second one is refused with "ask again later", which clients do. A pass
+//! that is cancelled, or fails, leaves the session as it was. There are at most `sessions` sessions, at most
+//! `sessions_per_client` of one client, and their memory is at most `session_bytes`. A session expires `age` after its
+//! last use. When there is no room, the client with the most sessions loses its least recently used one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,6 +10,22 @@
 //! ```
 //!
 //! The arguments are the table, the number of reviews to ask about, and the tokens of a review that are read.
+//!
+//! # Accuracy beside the clear
+//!
+//! It ran with MiniLM's table of 30,522 word pieces in 4 subtables of 256 columns, and a head over its means that was
+//! trained on the first 256 tokens of 30,176 film reviews, with the preset `n15_depth10_scale50`, on two cores that
+//! other work shared.
+//!
+//! | held-out reviews | accuracy in the clear | encrypted | labels differ | largest difference of a score |
+//! | ---: | ---: | ---: | ---: | ---: |
+//! | 3354 | 0.7463 | | | |
+//! | 96 of them | 0.7396 | 0.7396 | 0 | 1.6e-6 |
+//!
+//! The 96 reviews took 2 queries of up to 64 each: 16.3 MB up, 0.98 MB down, 2.0 s at the server, 0.1 s at the client.
+//! One review alone is a short query: 128 kB up, 82 kB down, 0.8 s at the server. Keys are 86.7 MB, once. The bound of
+//! the error is 4.2e-3 for a sum over 256 tokens and 1.6e-5 for their mean, ten times the largest difference found.
+//! Looking up the embeddings themselves would take 192 ciphertexts in place of one.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,5 +1,32 @@
 //! Linear heads over embeddings: the client has the tokens of a compressed table and their codes, the service the head,
 //! folded into the subtables.
+//!
+//! # Where each step is computed
+//!
+//! The scores of a text are `z = W m + b` with the mean `m` of the embeddings of its `n` tokens. Lookup, mean and head
+//! are linear, so the server folds the head into the subtables, `S_t = W M_t`: tables of one row per class in place of
+//! one per number of an embedding (2 in place of 384 for MiniLM). It looks up encrypted scores and adds them up over
+//! the slots of each text. Embeddings, encrypted or not, are never computed.
+//!
+//! - **The sum over the tokens** is the server's. The rows of `S_t` are centred, so padded slots add nothing and every
+//!   text takes the same slots, whatever its length.
+//! - **The division by `n`** is the client's, after decryption: the client knows `n`, and the server must not learn it.
+//!   Dividing on ciphertexts would need one more encrypted input and one more level, for the same scores.
+//! - **The bias** and what centring took away from each token are added by the client: `z = sum / n + token_mean + b`.
+//!   Both are in the description, one number per class each. They cannot be added to the sums, because they would have
+//!   to be multiplied by `n` first. So clients learn the bias; a service that answered with `z` would reveal as much.
+//!
+//! A text without tokens has the mean 0, so its scores are the bias. The server computes and answers as for every other
+//! text.
+//!
+//! The description has a bound of the error of the sum. Divided by `n`, it is a bound of the error of a score. For the
+//! noise of shared scores, `n` is rounded down to a power of two: whoever sees shared scores may learn the length of a
+//! text up to a factor of two.
+//!
+//! A head is one linear layer: a file with other tensors, such as tensors of hidden layers, is refused. A layer that is
+//! not linear needs encrypted embeddings: `EmbedServer::embed` makes them, and the example `linear_layer` of
+//! `unspoken-embed` shows how. A text has at most `max_tokens` tokens, a power of two of the head's file; longer ones
+//! are an error, or cut if the client asks for it. Classes: 2 to 1024.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;

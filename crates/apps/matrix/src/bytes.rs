@@ -1,4 +1,10 @@
 //! The common format of all messages and files: kind, parameters, numbers of fixed width, and a checksum at the end.
+//!
+//! Files and messages by hand begin with `uspa`, a version, their kind, the name of the preset and the fingerprint of
+//! its numbers, and end with a checksum, which is compared first. So does the file of a secret; secrets of the version
+//! without one are still read. Readers check counts and lengths before they allocate, refuse insecure presets by
+//! default, and each has a fuzz target. A program is planned again after it is read, which takes longer than reading:
+//! limit who may send one. `Options::cache` keeps the plans of permutations in files, which take most of that time.
 
 use unspoken_protocol::{Handshake, ProtocolError, append_checksum, checked};
 

@@ -1,4 +1,14 @@
 //! Choice of parameters, layout and level for a graph.
+//!
+//! Without options, `Program::plan` tries the tile that holds the largest matrix, and up to 4 times smaller ones that
+//! need less padding, with every number of blocks. It plans each at the lowest level that suffices, and selects the
+//! plan with the shortest predicted time for the whole batch. The preset is the first of `n15_real_depth11_scale50` and
+//! `n15_real_depth17_scale30` that is deep enough and has room. A batch that does not fit in a vector runs in groups.
+//! Expressions without products and without sums along one axis need no rows and columns: their matrices are stored as
+//! rows of their entries (`Graph::flattened`), in tiles of one row. A reshape then costs nothing, and transposes,
+//! selections and `a.ravel()[order]` become permutations of entries, for which the planner of `unspoken-permute` has
+//! networks: 4096 entries of a 64 x 64 matrix need about a hundredth of the key switches of square tiles (`cargo run
+//! --release -p unspoken-matrix --example permutation -- 64 64`).
 
 use unspoken_ckks::{CkksParameters, NoiseModel};
 use unspoken_encrypted_matrix::{

@@ -1,4 +1,13 @@
 //! The precision of results.
+//!
+//! `Options::largest` declares the largest entry of the inputs (1 by default). The plan computes bounds of the values
+//! of every step in every slot for all such inputs (`Magnitudes` in `unspoken-ckks`). Where a value may exceed its
+//! modulus, results stay at a higher level, then the next preset is tried, and otherwise the plan is refused with the
+//! step and the excess. A result whose entries cannot exceed the noise of one rounding is refused too.
+//! `Secret::encrypt` and `MatrixClient` refuse larger entries, and name their index. `Program::precision` is a bound of
+//! the error, by a simulation on the largest inputs (`WorstCase`); `Program::run` and `MatrixServer::new` refuse
+//! results whose error may be as large as their entries. A result contains both bounds, and decryption refuses what is
+//! beyond them.
 
 use crate::error::MatrixError;
 

@@ -1,4 +1,8 @@
 //! The public name of a secret.
+//!
+//! The secret for use by hand is 32 bytes, from which the secret key of each parameter set is derived (BLAKE3,
+//! ChaCha20). Inputs, keys and results contain its public identifier (16 bytes of BLAKE3), so that data of another
+//! secret is refused instead of decrypted to noise.
 
 use crate::bytes::Reader;
 use crate::error::MatrixError;

@@ -1,4 +1,7 @@
 //! The server's half: a program and its constants. It computes encrypted results from encrypted inputs.
+//!
+//! Constants become ciphertexts on the server: a ciphertext of zeros plus the values. So `a + W` needs no level. `a *
+//! W` is a product of two ciphertexts and needs the relinearisation key.
 
 use std::path::Path;
 

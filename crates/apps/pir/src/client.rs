@@ -1,4 +1,10 @@
 //! The client's half: encrypts queries for keys or indices, and decrypts records.
+//!
+//! # What a service can learn from a wrong description
+//!
+//! For an index that does not exist, the client sends a query for index 0, and reports the error after the answer has
+//! arrived. Whatever the question is, the client refuses a database by index that has become smaller, and a database
+//! that has changed between index and key: otherwise a service could find an index by bisection.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Display};

@@ -1,4 +1,12 @@
 //! Replay guard for the numbers of session queries.
+//!
+//! Session queries save the seed: 4 bytes for each query, and 4 for the number of the first. A number must never be
+//! used twice: two queries with the same number reveal the difference of their indices to anyone who sees both. So the
+//! client stores the next number before it sends a query (`DurableCounters`). For each session of each client the
+//! service remembers the last 1,024 numbers. It refuses older numbers, and numbers that were used with another query.
+//! The memory for this is 32 MiB, counted in `prepared_bytes`. When the memory is full, the client with the most
+//! sessions loses its least recently used one. A client whose files may be restored from a copy should use compact
+//! queries.
 
 use unspoken_pir_scheme::Query;
 use unspoken_protocol::{ClientId, ReplayGuard};

@@ -1,5 +1,9 @@
 //! Requests of several clients that are answered together: a request that cannot be answered leaves the others their
 //! answers.
+//!
+//! Waiting requests of all clients to dense tables are answered together, in one pass over the tables
+//! (`ServerHalf::answer_together`), each with its client's keys. A request that is malformed or fails leaves the others
+//! their answers.
 
 use crate::error::PirError;
 

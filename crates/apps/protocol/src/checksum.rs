@@ -1,5 +1,10 @@
 //! Checksums of messages. They detect damage in transit and on disk, which ciphertexts do not show. They are no defence
 //! against changes on purpose.
+//!
+//! Every description, query and answer ends with a checksum of all bytes before it, which is compared before anything
+//! is decoded: a changed bit in a ciphertext would decrypt to other numbers without a sign. Key bundles have no
+//! checksum of their own: a service compares the hash that the client declared, after the upload and whenever it loads
+//! a bundle.
 
 use crate::error::ProtocolError;
 

@@ -1,4 +1,16 @@
 //! The collector's half: asks for the sum, and decrypts it.
+//!
+//! # What the collector checks
+//!
+//! The counting coefficient equals the number that the service says, every sum is in the range of that number of
+//! values, all other coefficients are zero, and the noise is small. This detects many contributions out of range, but
+//! not all: there is no proof of range. `docs/sums.md` says who learns what, and what a contributor can spoil.
+//!
+//! A service that deviates can add multiples of one contribution, so published sums of its choice can reveal values.
+//! Errors name the check that failed and no decrypted number; even so they should not be shown to the service.
+//!
+//! Slots or BFV, as in `unspoken.exact` of the Python package, would hide single contributions from the holder of the
+//! key only statistically.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -1,4 +1,15 @@
 //! Contributions, and their encryption with the collector's public key.
+//!
+//! A contribution is one BGV ciphertext under the public key (`unspoken-exact`). Its coefficients are the values, then
+//! a 1, which counts contributions inside the encryption, then zeros. The parameters are secure. Among the parameters
+//! for which no sum can leave the plaintext modulus and the worst noise of a sum fits, they have the smallest
+//! ciphertexts: 92 KB for sums up to 2^29 in up to 4,095 columns.
+//!
+//! In BGV the message has no rounding, and coefficients do not wrap around. So the sum of ciphertexts is the sum of the
+//! values plus noise that does not depend on them: the collector, who can see that noise, learns nothing else from it.
+//!
+//! A contributor sends no claim about its noise. The service counts each as an honest encryption; the collector
+//! measures the noise of the sum.
 
 use std::fmt;
 

@@ -1,4 +1,20 @@
 //! The service's half: adds contributions, and releases the sum once.
+//!
+//! # What the service stores
+//!
+//! The encrypted sum, the number of contributions, and the id of each added contribution: 16 random bytes. An id that
+//! arrives again, however late, counts once, so a client may send unacknowledged contributions again. New ids are
+//! written after the ids that count, then the new state replaces the old one atomically, then the request is answered.
+//! A crash loses no acknowledged contribution and counts none twice; a test lets every write fail in every way. After
+//! an error of the store the state is loaded again before anything is added.
+//!
+//! Contributions themselves are not stored.
+//!
+//! Requests wait for a disk, and for each other, so the service does not answer them on the pool of threads that
+//! computations share. A request's own contributions are decoded and added up before the state is locked.
+//!
+//! An older copy of what is stored, or another directory, opens a closed collection again: a collection has one service
+//! and one directory, which is never restored.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

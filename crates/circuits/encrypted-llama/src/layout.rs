@@ -1,4 +1,10 @@
 //! Places of values in the slots of vectors.
+//!
+//! A chunk has a fixed number of tokens, always the same in a session. With `T` tokens to a vector, activations have
+//! dimension `d` of token `t` in slot `t + T d` and repeat with a power of two as period. Heads are activations whose
+//! dimensions are `h + H c`, channel by channel, so a rotation by `r T H` turns the channels of all heads at once,
+//! without a mask. Scores have key column `y` in place of the channels, for all keys that fit. Tokens of a chunk that
+//! does not fit one vector lie in two *parts*, which are the real and the imaginary slots of bootstraps.
 
 use unspoken_llama_model::Config;
 

@@ -1,6 +1,21 @@
 //! The operations of the pass on vectors, at given levels.
 //!
 //! The vectors of a tensor are ordered by their dimensions or columns first, by part second.
+//!
+//! - **Linear maps** are products on coefficients between the halves of a bootstrap (`ckks::CoefficientMatrix`; paper,
+//!   Section 5.2), or sums of diagonals on slots for one level where a map has at most 256 diagonals. On coefficients,
+//!   results of one input lie side by side in one vector if they fit: one bootstrap serves queries, keys and values, or
+//!   gates and their factors. A mask and rotations then take the results apart, for one level.
+//! - **Scores** are `sum_r turn_r(q) * K_r` over the `w` turns of the channels: `K_r` has in column `y` channel `y + r`
+//!   of that column's key. For public tokens `K_r` is a plaintext that is encoded on the fly. For private tokens it is
+//!   made from *skewed* keys, whose column `y` has token `t - y`: two masked rotations for each `r`. All keys share one
+//!   sum and one relinearisation. Values are the same with the weights turned.
+//! - **A chunk that runs again** replaces its keys and values. The first pass of the next chunk makes them final: for
+//!   heads of width 16 or less their rows are added to the rows of all earlier chunks; wider heads keep skewed vectors.
+//! - **Softmax** sums squares over all columns; the sums are the same in all columns. Its factors are few values in one
+//!   vector (the paper's slim track).
+//! - **The result** is the logits if they fit few vectors. Otherwise it is the output of the last norm, and the client,
+//!   which has the head, multiplies by it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

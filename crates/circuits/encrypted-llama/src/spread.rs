@@ -1,4 +1,15 @@
 //! Parts of a pass in several processes, or in simulated ones.
+//!
+//! A machine with helpers spreads independent work: bootstraps of pairs, first halves of bootstraps, blocks of the
+//! outputs of a product with their second halves, polynomials of vectors, and the attention of each block of heads. A
+//! `Part` has its own vectors, lowered to the level at which they are needed, so any process with the program and the
+//! keys can compute it. Heads of one block run the same steps as in the whole pass, from the step number of the part
+//! on. Rows of keys and values are made where the heads run, from skewed vectors; rows of narrow heads that are kept
+//! are sent.
+//!
+//! With simulated processes each part is run and counted alone. `PassProgram::spread_times` then gives parts to
+//! processes as passes do, with the network of this process as a second bound. Each block of outputs has a matrix of
+//! its own, so a process that spreads products keeps the matrices twice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

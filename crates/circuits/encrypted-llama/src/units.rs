@@ -3,6 +3,10 @@
 //! A vector holds values divided by a unit, so that what is bootstrapped is at most about 1, and that the arguments of
 //! polynomials are the variable of their basis, from -1 to 1. Units are constants of a layer, a head or a coordinate;
 //! they are factors of weights, of plaintexts and of coefficients, and cost no level.
+//!
+//! A norm's sum of squares has a factor that costs a level, unlike other units. Polynomials that differ between heads
+//! or coordinates are evaluated together (`ckks::evaluate_slots`): every coefficient is a vector. A masked score has
+//! the polynomial 0, so masking costs no level either.
 
 use std::f64::consts::SQRT_2;
 

@@ -1,4 +1,18 @@
 //! Layouts: the slots of the entries of a tile.
+//!
+//! A tile has `d^2` positions in an encoding space of `m d^2` positions, which is `m` blocks (`m` divides `d`). A
+//! vector contains `slots / (m d^2)` interleaved matrices, so that rotations are cyclic in the space of each one. A
+//! matrix of any shape is a grid of tiles padded with zeros. With many blocks a single product is fastest; with one
+//! block the number of products at once is largest.
+//!
+//! An expression of row vectors alone, without products of matrices, may have tiles of one row (`Layout::of_vectors`):
+//! a vector then needs one ciphertext, and not one for every `d` entries. `Graph::flattened` turns expressions of
+//! matrices into such ones, where that is possible: every matrix becomes the row of its entries, and transposes,
+//! reshapes and selections in a row become a single selection of entries.
+//!
+//! A product over several blocks leaves sums without meaning in the other blocks, so its result is not *clean*. Linear
+//! maps and sums clean their results with their own masks. Before another product, the matrix needs a `TileMask`, which
+//! `plan` adds once by itself. With one block every matrix is clean.
 
 use unspoken_ckks::{CkksParameters, Complex64};
 

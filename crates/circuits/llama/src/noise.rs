@@ -1,4 +1,8 @@
 //! Noise of each operation of the circuit.
+//!
+//! `Noise::Bits(b)` adds Gaussian noise of `2^-b` times the largest value of each coordinate or head to each result but
+//! sums. `Noise::Engine` has the noise of a ring's rescales and key switches at a scale, the noise of each polynomial's
+//! products as the engine's simulator measures it, and a precision for bootstraps.
 
 use std::collections::BTreeMap;
 

@@ -5,6 +5,9 @@
 //! state is dropped if another state at the same position costs no more and has no tensor at a lower level, or costs no
 //! more after bootstraps of its lower tensors. A path refreshes a tensor only just before a step that takes it: an
 //! earlier refresh costs the same and allows nothing more.
+//!
+//! Layers are joined at the level of the residual stream. Tests compare paths with an exhaustive search, and replay
+//! them. The encrypted pass describes itself to it and follows the path.
 
 use std::collections::HashMap;
 

@@ -3,6 +3,30 @@
 //! The function is `1 / sqrt(x)` on an interval that suits the degree. Both ways end at LEVEL (default 1) and run
 //! encrypted, alternating, on one thread; printed are medians of the time that this thread computes. `evaluate` runs at
 //! DEGREE and at DEGREE - 1, which takes a level less.
+//!
+//! `slim n16_depth20_scale58 128` printed this on a core of an AMD EPYC, while other programs ran on the machine; times
+//! are medians of what the thread computed:
+//!
+//! | way | levels | products | key switches | keys | milliseconds | worst error |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | `evaluate`, degree 127 | 8 | 27 | 20 | 1 | 833 | 2^-31.2 |
+//! | `evaluate`, degree 128 | 9 | 26 | 19 | 1 | 880 | 2^-30.7 |
+//! | slim, degree 128, depth 3 | 8 | 11 | 13 | 4 | 363 | 2^-31.9 |
+//! | slim, degree 128, depth 4 | 8 | 9 | 12 | 5 | 312 | 2^-32.7 |
+//! | slim, degree 128, depth 5 | 8 | 7 | 12 | 6 | 282 | 2^-34.2 |
+//! | slim, degree 128, depth 6 | 8 | 7 | 13 | 7 | 296 | 2^-32.0 |
+//! | slim, degree 128, depth 7 | 8 | 7 | 14 | 8 | 344 | 2^-33.4 |
+//! | `evaluate`, degree 63 | 7 | 22 | 15 | 1 | 521 | 2^-38.0 |
+//! | `evaluate`, degree 64 | 8 | 17 | 14 | 1 | 508 | 2^-38.0 |
+//! | slim, degree 64, depth 4 | 7 | 6 | 10 | 5 | 228 | 2^-37.1 |
+//! | `evaluate`, degree 31 | 6 | 13 | 10 | 1 | 316 | 2^-38.0 |
+//! | `evaluate`, degree 32 | 7 | 13 | 10 | 1 | 327 | 2^-38.2 |
+//! | slim, degree 32, depth 3 | 6 | 5 | 8 | 4 | 182 | 2^-38.0 |
+//!
+//! So slim evaluation is 3.0, 2.2 and 1.7 times as fast as the faster `evaluate` at degrees 128, 64 and 32. Products
+//! and rotations balance at leaves of degree 4. Even and odd polynomials gain less: `evaluate` skips half of their
+//! coefficients. The results are as precise as with `evaluate` here: the error of the input, enlarged by the steepest
+//! place of the function, exceeds the loss of the squares.
 
 use std::error::Error;
 

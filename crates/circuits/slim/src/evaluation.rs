@@ -1,4 +1,18 @@
 //! Algorithm 1 of the paper: slim evaluation of a polynomial.
+//!
+//! The values are repeated through all slots. Each slot computes one leaf of one value; then each level squares, adds a
+//! rotation and subtracts `m`. The keys are the relinearisation key and one rotation key for each level of squares.
+//!
+//! Degree `2^k` takes `k + 1` levels, the affine map of the interval included: one less than `evaluate` at the same
+//! degree, and the same number as `evaluate` at degree `2^k - 1`. `apply_mapped` takes `k` levels and an argument that
+//! the caller has mapped, with `affine_map`: one factor and one offset for each leaf and value. No level is spent on
+//! leading coefficients: leaves are evaluated in Dickson polynomials `D_k(y) = 2 r^k T_k(u)` of `y = 2 r u`, with an
+//! `r` that makes the leading coefficient 1, and `r` is part of the factor. So both variants of the paper are here,
+//! with `k + 1` and with `k` levels.
+//!
+//! Each value may have its own polynomial and interval, if degree, depth and sign of the leading coefficient agree: the
+//! coefficients are plaintext vectors anyway. A constant is the product of such a vector with a vector of ones, so that
+//! the encoding is kept.
 
 use unspoken_ckks::{
     Arithmetic, CkksError, CkksParameters, Complex64, Cost, CostModel, Encoder, PreparedVector, Simulator,

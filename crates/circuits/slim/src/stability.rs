@@ -1,4 +1,22 @@
 //! How many bits an evaluation loses at each level.
+//!
+//! # Exactness and stability
+//!
+//! `exact` is the largest difference between the tree with its stored coefficients and `P`, relative to the largest
+//! `|P|`, in exact arithmetic at 129 points. It is 2^-49 or less in every case below, at depths 1 to 5, and for degree
+//! 128 at depth 7. The table has the loss: by how many bits random errors of the leaves grow on their way to `P`,
+//! relative to the largest `|P|`. A negative number means that they shrink. The paper expects about one bit for each
+//! level. Both are printed by `cargo test --release -p unspoken-slim --test integration tree -- --nocapture`.
+//!
+//! | function, interval, degree | depth 1 | 2 | 3 | 4 | 5 | 7 |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | 1/sqrt, [1/30, 1], 32 | -0.3 | 0.4 | 1.6 | 1.7 | 2.9 | |
+//! | 1/sqrt, [1/30, 1], 64 | -0.3 | 1.0 | 1.5 | 1.8 | 2.7 | |
+//! | 1/sqrt, [1/100, 1], 32 | -0.6 | 0.3 | 1.4 | 2.9 | 4.3 | |
+//! | 1/sqrt, [1/100, 1], 64 | -0.6 | 0.4 | 1.4 | 2.5 | 2.5 | |
+//! | 1/sqrt, [1/900, 1], 128 | -1.4 | 0.1 | 1.2 | 2.4 | 3.4 | 6.0 |
+//! | exp, [-12, 0], 16 | 1.0 | 2.1 | 2.5 | 2.8 | | |
+//! | SiLU, [-16, 16], 64 | -0.6 | | 2.0 | | 2.9 | |
 
 use std::f64::consts::PI;
 

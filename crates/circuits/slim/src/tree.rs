@@ -1,4 +1,24 @@
 //! Polynomials as trees of sums of squares.
+//!
+//! `P + m = U^2 + V^2` for a real polynomial of even degree whose leading coefficient is positive, with `m` slightly
+//! more than the largest `-P` on the whole real line. `U` and `V` have half the degree and are decomposed in the same
+//! way. After `depth` levels there are `2^depth` leaves.
+//!
+//! - The roots of `P + m` come in conjugate pairs. `U + iV` is a constant times `prod (X - z)` with one root of each
+//!   pair, turned by an angle. All choices have the same `U^2 + V^2`. They are found by the method of Aberth and
+//!   Ehrlich, in `f64` and then with `256 + 2 degree` bits (`dashu-float`).
+//! - A local search takes one root of each pair and the angle such that `U` and `V` have small values on the interval
+//!   and need small `m`, which the whole line decides. The four best results are examined one level further. The search
+//!   is seeded: the same polynomial has the same tree in every run. Before leaves, it makes the derivatives small
+//!   instead.
+//! - A negative leading coefficient is no obstacle: `-P` is decomposed, and the result negated.
+//! - A degree that is not a power of two is raised to the next one. `SquareTree::added` reports the leading coefficient
+//!   that this takes. It is the smallest of a series with which the tree has usable values, and changes values on the
+//!   interval by no more than its size: 2^-26 for the exponential on [-12, 0] at degree 15. Choose a power of two as
+//!   the degree, and nothing is added, unless the coefficient is below the precision of `f64`.
+//!
+//! Leaves are stored as `f64` coefficients of Chebyshev polynomials on the interval. Their sum is close to the largest
+//! value, so that rounding them costs no more than rounding values; monomial coefficients are far larger and cancel.
 
 use std::f64::consts::PI;
 

@@ -1,5 +1,14 @@
 //! Fuzz targets for every decoder of untrusted bytes, and the valid objects that seed them.
 //!
+//! ```
+//! use unspoken_fuzz::Target;
+//!
+//! let target = Target::find("wire_declaration").ok_or("no such target")?;
+//! assert!((target.seeds)().iter().all(|seed| (target.run)(seed)));
+//! assert!(!(target.run)(b"no declaration"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A [`Target`] is a decoder with a property that must hold for every accepted input. Random bytes never pass a magic
 //! number or a checksum, so most mutated inputs are repaired before they are run. The repair happens in the mutator:
 //! the decoder sees the final bytes, so a failing file is a reproducer without further steps. See `docs/fuzzing.md`.

@@ -4,6 +4,12 @@
 //! An entry holds [`PirParameters::pieces`] consecutive pieces. An entry is stored as it is sent: for each plane a seed
 //! and a polynomial. The server expands the seeds when it reads the entries for an answer. A piece ends with a tag, by
 //! which the owner detects content that it did not store at this place ([`crate::PirSecret::extract_encrypted`]).
+//!
+//! `encrypted` is for records that the server must not read. An entry is an RLWE ciphertext of consecutive pieces,
+//! stored as a seed and a body, and every bit of the index selects between two halves of the entries. Pads are not
+//! needed, because entries look random. Each piece ends with a tag of 16 bytes, a keyed hash of the parameters, the
+//! layout, the plane, the index and the content: a ciphertext can be changed by anyone, since a public message can be
+//! added to its body. An old entry of the same place has a valid tag.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,37 @@
 //! The server: computation of answers.
+//!
+//! 1. The bits of the index become RGSW ciphertexts. From a compact query they are extracted one by one, the lowest
+//!    first. The rest of the index is shifted so that its lowest bit is the highest bit of the word, switched to a
+//!    secret of 768 words and bootstrapped. The blind rotation of a bootstrap has a block of coefficients for each
+//!    gadget weight of the result and one spare block. With the bit's place value in the spare block, the same rotation
+//!    also gives an encryption of the bit at its place, which is subtracted. A bit therefore needs one rotation, as in
+//!    a query with a word for each bit. The published decomposition into digits, with two rotations for each digit and
+//!    separate keys, is not needed. The only key under a small secret is the key switch, whose errors are as wide as
+//!    its dimension requires. The words of shifted ciphertexts are ties of the switch's rounding. Ties are rounded to
+//!    even numbers, because with a binary secret the errors of rounding up would add up. The shift multiplies the noise
+//!    of the query and of the rotations before. The lowest bits of an index of more than 23 bits would fail too often,
+//!    so they are bootstrapped to a fresh encryption of the bit first. That rotation has one block and tolerates four
+//!    times the noise of theirs, which has four.
+//! 2. The highest bits are expanded to an encrypted unit vector over rows; the lower bits select the column and the
+//!    place. A sum over rows multiplies the errors of the highest bits, so their RGSW ciphertexts have seven digits of
+//!    4 bits. The errors of the others only add up, so two digits of 9 bits are enough (`PirLiteral::selection`): most
+//!    of the time of a selection is the transforms of digits.
+//! 3. The sum over rows reads the table once. Selections of the column and of the place in the ring element follow.
+//! 4. The response is switched to 24 bits and to degree 512, and its first component is rounded to 7 bits.
+//!
+//! The content of records does not change the noise, unless it was chosen with knowledge of the pads. A piece is masked
+//! with a public pad in its table, so that its coefficients look random. Each unit is represented by one of two
+//! integers: the integer that keeps the sums of coefficients small. The reason: the secret is binary and has mean one
+//! half. So an entry with most of its weight at the frequencies of this mean (records of one repeated byte) would
+//! multiply the noise of selectors by up to the square root of the ring's degree. The client removes the pad.
+//!
+//! A record longer than a piece is stored in several tables, the planes. Work that depends on the query alone is done
+//! once for all planes.
+//!
+//! The noise of every step is predicted (`PirParameters::response_noise`, `bit_noise`, `extracted_bit_noise`) and
+//! compared with measured noise (`src/noise_tests.rs`). Queries of a mode that would fail more than once in 2^40 are
+//! refused. A response whose noise is larger than planned is rejected; this detects responses computed with other keys
+//! or from damaged data.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,6 +2,19 @@
 //!
 //! A sealed record consists of a random nonce of 24 bytes, the ciphertext, and a tag of 16 bytes. The plaintext is the
 //! length of the record (4 bytes, little-endian), the record, and zeros up to the padded length.
+//!
+//! | bytes | content |
+//! | ---: | --- |
+//! | 24 | random nonce |
+//! | 4 | length of the record, encrypted |
+//! | `record_bytes` | the record and zeros, encrypted |
+//! | 16 | tag |
+//!
+//! The cipher is XChaCha20-Poly1305; database id, padded length and label are its associated data. A record has 44
+//! bytes more than the padded length. All records of a database have one length, so that its length does not tell a
+//! record from another; a longer record is refused. An update takes a new nonce of 24 random bytes. So two contents of
+//! one record are never encrypted under the same key and nonce, also if a database is restored from a backup and
+//! changed again. No counter has to be stored.
 
 use std::fmt;
 

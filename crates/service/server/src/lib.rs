@@ -1,26 +1,4 @@
-//! The service: keys, requests, limits and metrics over HTTP.
-//!
-//! ```
-//! use unspoken_server::{Applications, Server, ServerConfig};
-//!
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let directory = tempfile::tempdir()?;
-//! let config = ServerConfig {
-//!     listen: "127.0.0.1:0".parse()?,
-//!     data_dir: directory.path().join("data"),
-//!     ..ServerConfig::default()
-//! };
-//! // `Applications::new().with("classify/spam", half)?` offers an application.
-//! let server = Server::bind(config, Applications::new()).await?;
-//! println!("http://{}", server.local_addr()?);
-//! server.run(async {}).await; // until the future ends; a program passes `shutdown_signal()`
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Start a [`Server`] from a [`ServerConfig`] and [`Applications`]. A [`ServerHalf`](unspoken_protocol::ServerHalf)
-//! computes the answers; everything else is in this crate. `unspoken-wire` defines the protocol.
+#![doc = include_str!("../README.md")]
 
 mod application;
 mod arriving;

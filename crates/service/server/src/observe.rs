@@ -91,9 +91,7 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
 fn refusal_of_framework(response: &Response) -> Option<Refusal> {
     let status = response.status();
     let message = || format!("the request cannot be read: {}", status.canonical_reason().unwrap_or("client error"));
-    status
-        .is_client_error()
-        .then(|| Refusal::new(ProblemCode::MalformedRequest, message(), "see the README of unspoken-wire"))
+    status.is_client_error().then(|| Refusal::new(ProblemCode::MalformedRequest, message(), "see docs/protocol.md"))
 }
 
 /// Extension of a response whose status is not known yet: its body finishes the log record.

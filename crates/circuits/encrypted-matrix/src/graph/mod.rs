@@ -1,4 +1,18 @@
 //! Graphs of matrix operations, with shapes checked when nodes are added.
+//!
+//! A `Graph` is a list of nodes. A node is an `Operation` (a named input, a constant, a product, a sum, ...) on earlier
+//! nodes, which it refers to by number. `push` checks shapes. The last node is the result. `plan` lowers a graph to
+//! steps for one layout and level. It computes a node that is used twice only once, and omits nodes that the result
+//! does not need.
+//!
+//! `MatrixProgram::bounds` computes a bound of the values of every step for inputs up to a given size, and the step
+//! whose values may exceed their modulus.
+//!
+//! The file `graph/operation.rs` has the whole definition of each operation: code in files, name, number of operands,
+//! type of the payload, shape of the result, the effect on entries in row-major order, and the steps that compute it.
+//! Files and the Python package read operations through `OperationKind` and `Payload`, so a new operation needs no code
+//! there, unless its payload has a new type. A new operation needs a change of `graph/operation.rs`, a file for its
+//! circuit if the circuit is new, and a Python operator that creates the operation.
 
 mod action;
 mod bounds;

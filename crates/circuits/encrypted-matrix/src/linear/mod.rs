@@ -1,5 +1,12 @@
 //! Linear maps of whole matrices: transposes, reshapes, selections of rows and columns, products with plaintext
 //! matrices.
+//!
+//! # Products with plaintext matrices
+//!
+//! `LinearMap::times_left` uses `d` plaintexts, `2 sqrt(d)` rotations by whole rows, one level and no mask. The
+//! matrices need no special arrangement. Maps between rows with any terms are `LinearMap::between_rows`;
+//! `unspoken-papers` has products of matrices with skewed columns by it, and products without keys, one ciphertext per
+//! row.
 
 mod builder;
 mod map;

@@ -1,4 +1,20 @@
 //! Products of encrypted matrices.
+//!
+//! - `expanded-r-d`: `2 log2 m + 2 (d/m) log2 d + log2 m` at radix 2; up to `7 log2 d`; 2
+//! - `expanded-r-s`, steps `s` before the mask: `2 log2 m + 3 (d/s)` to `4 (d/s)`, `2 (d/m) log2 s`, `log2 m`; more; 2
+//! - `original` (`m = d`), a baseline: `2 (d - 1) + 3 log2 d`; the same; 2
+//! - `jkls` (`m = 1`), a baseline; `jkls-hoisted`: `4 d` and two permutations; `3 (d - 1)`; 3
+//!
+//! The expansion of `expanded` has no mask: rotations of the vector are added to it, `log2 m` times, and one mask per
+//! group of `m` indices keeps the correct entries. There are four improvements on the paper:
+//!
+//! - Doublings are computed `log2 r` at a time, as one sum of rotations with one digit decomposition and one division.
+//! - Steps before the mask have no division of their own; only the sum of each group is divided.
+//! - A rescale is always part of such a division.
+//! - The products of all groups and tiles are added before one relinearisation.
+//!
+//! `estimates` counts every method for the same output level and sorts them by time. `plan` uses the fastest method
+//! within the key budget. If there are too few levels for it, `plan` uses the shallowest method.
 
 mod expanded;
 mod jkls;

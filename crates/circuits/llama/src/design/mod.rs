@@ -1,4 +1,23 @@
 //! Degrees and intervals of the polynomials, chosen from ranges of values and a precision.
+//!
+//! All groups and coordinates of a place share one degree `2^j - 1`, because they are evaluated together; each has an
+//! interval of its own. For each function of each layer the design takes the smallest degree that gives two bits more
+//! than the circuit's precision on the ranges widened by the margins. Then it widens each interval as far as the degree
+//! stays that precise, up to three times the margin, because an argument outside its interval ruins the whole pass.
+//!
+//! - Inverse square roots have relative errors, and depend on the ratio of the ends. Margins widen the interval of
+//!   logarithms, which is at least as long as the median over the heads of a layer.
+//! - Exponentials have errors relative to their largest value. The upper end of the interval is the shift.
+//! - SiLU has an interval around 0 for each coordinate. Its error is the root of the mean square over a layer, so a few
+//!   wide coordinates do not decide the degree of all.
+//!
+//! Ranges come from text, from a page with many kinds of characters, and from all tokens of the vocabulary in random
+//! order. With text alone, tokens that it lacks left the ranges. Sessions have a least number of public tokens; all
+//! tokens of a window after them are private. Which tokens are public makes no difference to the values of the others,
+//! so the ranges hold for every longer public text, too.
+//!
+//! Margins are 1.1 times the margins that held-out text and held-out tokens need. `unspoken llama simulate` counts
+//! escapes on text that neither calibration nor margins have seen.
 
 mod choice;
 mod degrees;

@@ -9,6 +9,17 @@
 //! values, in a fraction of the time. `working_bytes` is the peak memory of the vectors, of temporary values of
 //! operations, and of freed buffers that the ring keeps (`with_idle_buffers`); tests compare it to a counting
 //! allocator.
+//!
+//! # Precision
+//!
+//! `Simulated::error()` compares the noisy slots with the exact ones. Its fields are:
+//!
+//! - `median`: the error of a typical slot. `-log2(median / largest value)` is the number of correct bits in most
+//!   slots.
+//! - `worst`: the largest error of a slot. Use this for guarantees.
+//! - `rms`: between the two. If it is far above the median, a few slots have most of the error.
+//!
+//! `overflows()` lists results that do not fit the modulus of their level: an encrypted run would decrypt to garbage.
 
 mod arithmetic;
 mod bootstrap;

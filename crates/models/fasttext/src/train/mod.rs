@@ -4,6 +4,44 @@
 //! `softmax(logits / temperature)`, and everything is learnt together while the temperature falls. *Hard*: each token
 //! is fixed to its most probable column, and subtables and classifier are tuned to these codes, so that the reported
 //! accuracy is the accuracy of the final model.
+//!
+//! # Differences from the paper
+//!
+//! - The loss depends on `W M` only, so training folds first: a batch costs `l x p x classes` for each distinct token,
+//!   not `l x p x d`. The gradient is the same.
+//! - Code sharpening: the paper names an entropy weight and a confidence weight, no formulas. We take the entropy of
+//!   each distribution over columns, and 1 minus its largest probability, as means over the words of a batch and over
+//!   the subtables (`TrainOptions::entropy_weight`, `confidence_weight`). Both are 0 by default; see below.
+//! - The paper names no temperature. Here it falls from 1 to 0.1, which sharpens codes too, and the last epochs tune
+//!   the subtables to hard codes.
+//! - The second moment of a token's logits is one number for each row of logits. This preserves the direction of the
+//!   gradient within a row, also for words seen once.
+//! - 5 % of training tokens are hidden as `<unk>`. Otherwise `<unk>` would not be trained when every training word is
+//!   in the vocabulary.
+//! - Words may have other characters than ASCII. A text of ASCII characters has the same words as in the paper.
+//! - Defaults suit a few thousand short messages: rates of 0.003 (0.03 for codes) and 8 + 5 epochs, instead of 0.01 and
+//!   20.
+//!
+//! # Effect of code sharpening
+//!
+//! Accuracy on held-out texts in the clear, of seeds 0, 1 and 2 and their mean, by `unspoken train` with `--seed`,
+//! `--entropy-weight` and `--confidence-weight`; for the reviews of drugs with `--bigrams --min-count 3`, 546 to train
+//! and 343 to test.
+//!
+//! | texts | entropy | confidence | seeds 0, 1, 2 | mean |
+//! | --- | ---: | ---: | --- | ---: |
+//! | SMS | 0 | 0 | 0.9733, 0.9835, 0.9712 | 0.9760 |
+//! | SMS | 0.002 | 0.01 | 0.9733, 0.9815, 0.9774 | 0.9774 |
+//! | SMS | 0.02 | 0.1 | 0.9733, 0.9815, 0.9794 | 0.9781 |
+//! | SMS | 0.2 | 1 | 0.9691, 0.9733, 0.9815 | 0.9746 |
+//! | drug reviews | 0 | 0 | 0.7434, 0.7318, 0.7376 | 0.7376 |
+//! | drug reviews | 0.002 | 0.01 | 0.7376, 0.7347, 0.7434 | 0.7386 |
+//! | drug reviews | 0.02 | 0.1 | 0.7376, 0.7347, 0.7405 | 0.7376 |
+//! | drug reviews | 0.2 | 1 | 0.7259, 0.7259, 0.7259 | 0.7259 |
+//!
+//! One message of a held-out tenth of SMS is 0.0021, so these sets show no effect of the paper's weights. Of the
+//! reviews of drugs 0.72 are positive: 546 reviews are too few to learn much. On film reviews (`--min-count 3`, seed 0
+//! only) the accuracy was 0.8104 without the terms and 0.8077 with the paper's weights.
 
 mod batch;
 mod codes;

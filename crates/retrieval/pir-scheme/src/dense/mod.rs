@@ -22,6 +22,19 @@
 //! zero if the group is not among them. So each shard of a table computes steps 2 to 4 without rounding on its part
 //! ([`partial_answer`]), and whoever has the partial responses of all shards adds and rounds them
 //! ([`DenseResponse::merged`]). That takes no keys and no data.
+//!
+//! The words of all queries have the same public masks, because packings are made for them. They are expanded from a
+//! seed of the database (`dense::MaskSeed`), so that work on the masks of one database is of no use against the queries
+//! to another one. The client takes the seed from the service; the documentation of `MaskSeed` says why a dishonest
+//! service gains nothing by its choice. Tables without a seed have the constant that earlier releases used for all.
+//!
+//! A dense table can be cut into parts (`dense::DenseSplit`): ranges of its groups of columns, and of its rows. The
+//! first step is a sum over rows. A selection among some of the groups gives an encryption of zero if the record is in
+//! another group. So the partial responses of all parts add up to the response, before it is rounded. Each range of
+//! rows adds the noise of a packing, and each part adds the noise of its selections. `DenseSplit::new` refuses splits
+//! whose responses would be wrong once in 2^40, or be taken for damaged ones. Groups are cut first: each part needs a
+//! packing for each of its groups, however few rows it has, so cutting rows multiplies the memory and the time of
+//! packings.
 
 mod answer;
 mod client;

@@ -15,6 +15,31 @@
 //! let answer = transport.ask("classify/spam", &id, vec![0; 100], &cancel)?;
 //! # Ok::<(), unspoken_client::transport::Error>(())
 //! ```
+//!
+//! Calls block and may be made from any thread, also inside an asynchronous runtime. Each takes a `Cancel`; cancelling
+//! closes the connection, so the service stops computing as well. A process that was forked after a `Transport` was
+//! made opens connections of its own; the parent's connections are left alone.
+//!
+//! Calls are retried after lost connections, refusals with `Retry-After` and the statuses 429, 502, 503 and 504 of a
+//! proxy, with growing, randomised pauses, for as long as `RetryPolicy` allows: 120 s from the first failure, or 10 s
+//! while a service that has never answered accepts no connection, or only a proxy answers for it. A query that the
+//! service held, in its queue or at work, when it was lost is asked again with new patience, three times. Before each
+//! pause `TransportConfig::on_wait` is called with what is waited for. `TransportConfig::timeout` replaces these times
+//! by one for each answer, retries and the service's work included. The last try comes when the time is over.
+//!
+//! What cannot heal fails at once: a name that does not exist (`UnreachableCause::UnknownHost`), a certificate that is
+//! not trusted, `https` to a port that speaks `http` and the reverse, other failures of TLS, and refusals of the
+//! service without `Retry-After`. The error names the innermost cause and what to do. Which errors are permanent never
+//! depends on secrets.
+//!
+//! Everything that is sent may be sent twice: the service identifies a key bundle by its hash. For the same reason an
+//! upload resumes without a state file: call `upload_keys` with the same bytes, also from another process. The client
+//! gives up on a service whose upload offset never grows.
+//!
+//! An address without a scheme gets `http://` if it is this machine's, and `https://` otherwise. The path of an address
+//! is kept: behind a proxy a service may be below a path. TLS trusts the system's authorities and the authorities in
+//! `authorities`, in PEM or DER. Plain HTTP to another machine is refused unless `insecure_http` allows it. A token is
+//! never printed. Redirects are not followed.
 
 mod authorities;
 mod cancel;

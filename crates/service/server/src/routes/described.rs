@@ -1,7 +1,7 @@
 //! Routes with their OpenAPI descriptions: there is no way to add one without the other.
 //!
-//! A test compares the paths of the router with the paths of the document. Other tests compare them with the README of
-//! `unspoken-wire` and with what the service answers.
+//! A test compares the paths of the router with the paths of the document. Other tests compare them with
+//! `docs/protocol.md` and with what the service answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

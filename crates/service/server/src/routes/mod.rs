@@ -212,12 +212,12 @@ async fn page_or_not_found(
             "metrics are not served to clients",
             "have the service owner set metrics_listen, and read them there",
         ),
-        _ => Refusal::new(ProblemCode::NotFound, "no such path", "see the README of unspoken-wire"),
+        _ => Refusal::new(ProblemCode::NotFound, "no such path", "see docs/protocol.md"),
     })
 }
 
 async fn method_not_allowed() -> Refusal {
-    Refusal::new(ProblemCode::MethodNotAllowed, "the path does not take this method", "see the README of unspoken-wire")
+    Refusal::new(ProblemCode::MethodNotAllowed, "the path does not take this method", "see docs/protocol.md")
 }
 
 #[cfg(test)]

@@ -47,9 +47,9 @@ fn the_service_has_the_methods_that_are_described_and_no_others() {
 }
 
 #[test]
-fn the_description_has_the_routes_of_the_readme() {
-    let readme = include_str!("../../../wire/README.md");
-    let table = readme.split("## The protocol").nth(1).unwrap().split("\n\n").next().unwrap();
+fn the_description_has_the_routes_of_the_protocol() {
+    let protocol = include_str!("../../../../../docs/protocol.md");
+    let table = protocol.split("## Requests").nth(1).unwrap().split("\n\n").next().unwrap();
     let mut listed = BTreeMap::<String, BTreeSet<String>>::new();
     for row in table.lines().filter(|line| line.contains('/')) {
         let words: Vec<_> =
@@ -67,7 +67,7 @@ fn the_description_has_the_routes_of_the_readme() {
     }
     assert_eq!(listed, described);
     for code in ProblemCode::ALL {
-        assert!(readme.contains(&format!("`{code}`")), "{code} is not in the README");
+        assert!(protocol.contains(&format!("`{code}`")), "{code} is not in docs/protocol.md");
     }
 }
 

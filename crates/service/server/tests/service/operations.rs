@@ -242,16 +242,15 @@ fn half_a_request_does_not_hold_up_a_shutdown() {
 }
 
 #[test]
-fn the_configuration_in_the_readme_is_the_default_one() {
-    let readme = include_str!("../../README.md");
-    let text = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+fn the_configuration_in_the_guide_is_the_default_one() {
+    let guide = include_str!("../../../../../docs/service.md");
+    let blocks = || guide.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+    let text = blocks().find(|block| block.contains("sweep = ")).unwrap();
     let config = ServerConfig::from_toml(text).unwrap();
     assert_eq!(config.limits, ServerConfig::default().limits);
     assert_eq!(config.timeouts, ServerConfig::default().timeouts);
     config.check().unwrap();
-    let guide = include_str!("../../../../../docs/service.md");
-    let mut blocks = guide.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
-    let text = blocks.find(|block| block.contains("kind = ")).unwrap();
+    let text = blocks().find(|block| block.contains("kind = ")).unwrap();
     let config = ServerConfig::from_toml(text).unwrap();
     assert_eq!((config.offers.len(), config.offers[1].name.as_deref()), (2, None));
     config.check().unwrap();
