@@ -84,21 +84,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bundle = Vec::new();
     client.keyring().write_keys(&mut bundle, |_, _| {}, &go)?;
     let keys = server.load_keys(&mut bundle.as_slice())?;
-    let (mut answers, mut query_bytes, mut answer_bytes) = (Vec::new(), 0, 0);
-    let (mut queries, mut client_seconds, mut server_seconds) = (0, 0.0, 0.0);
-    for texts in texts.chunks(client.batch()) {
-        let start = Instant::now();
-        let encoded = client.encode(texts)?;
-        let query = client.query(&encoded)?;
-        client_seconds += start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        let answer = server.answer(&Request::new(ClientId::new([1; 16]), &keys, &query), &Call::new(&go))?;
-        server_seconds += start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        answers.extend(client.read(&answer, &encoded)?);
-        client_seconds += start.elapsed().as_secs_f64();
-        (queries, query_bytes, answer_bytes) = (queries + 1, query_bytes + query.len(), answer_bytes + answer.len());
-    }
+    let asked = Asked::about(&texts, &mut client, &server, &keys)?;
+    let Asked { answers, queries, query_bytes, answer_bytes, .. } = &asked;
     let encrypted: Vec<Vec<f64>> = answers.iter().map(|answer| answer.scores.clone()).collect();
     let differ = answers.iter().zip(&expected).filter(|(answer, clear)| answer.label != head.class_of(clear)).count();
     let errors = encrypted.iter().flatten().zip(expected.iter().flatten()).map(|(found, clear)| (found - clear).abs());
@@ -121,17 +108,51 @@ fn main() -> Result<(), Box<dyn Error>> {
         client.batch(),
         bundle.len()
     );
-    println!("{client_seconds:.2} s at the client, {server_seconds:.2} s at the server");
+    println!("{:.2} s at the client, {:.2} s at the server", asked.client_seconds, asked.server_seconds);
     // One review alone: a short query.
-    let encoded = client.encode(&texts[..1])?;
-    let query = client.query(&encoded)?;
-    let start = Instant::now();
-    let answer = server.answer(&Request::new(ClientId::new([1; 16]), &keys, &query), &Call::new(&go))?;
+    let one = Asked::about(&texts[..1], &mut client, &server, &keys)?;
     println!(
         "one review: {} bytes up, {} bytes down, {:.2} s at the server",
-        query.len(),
-        answer.len(),
-        start.elapsed().as_secs_f64()
+        one.query_bytes, one.answer_bytes, one.server_seconds
     );
     Ok(())
+}
+
+/// Answers to questions, and what they took.
+#[derive(Default)]
+struct Asked {
+    answers: Vec<<HeadClient as ClientHalf>::Answer>,
+    queries: usize,
+    query_bytes: usize,
+    answer_bytes: usize,
+    client_seconds: f64,
+    server_seconds: f64,
+}
+
+impl Asked {
+    /// Asks about all texts, as many in a query as it takes.
+    fn about(
+        texts: &[&str],
+        client: &mut HeadClient,
+        server: &HeadServer,
+        keys: &<HeadServer as KeyLoader>::Keys,
+    ) -> Result<Self, Box<dyn Error>> {
+        let (mut asked, never) = (Asked::default(), AtomicBool::new(false));
+        for texts in texts.chunks(client.batch()) {
+            let start = Instant::now();
+            let encoded = client.encode(texts)?;
+            let query = client.query(&encoded)?;
+            asked.client_seconds += start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            let answer = server.answer(&Request::new(ClientId::new([1; 16]), keys, &query), &Call::new(&never))?;
+            asked.server_seconds += start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            asked.answers.extend(client.read(&answer, &encoded)?);
+            asked.client_seconds += start.elapsed().as_secs_f64();
+            asked.queries += 1;
+            asked.query_bytes += query.len();
+            asked.answer_bytes += answer.len();
+        }
+        Ok(asked)
+    }
 }

@@ -7,13 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ndarray::{Array2, ArrayView1};
 use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
 use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, PassProgram, SimulatedMachine, WEIGHT_BITS};
 use unspoken_llama::{Preparation, Quantity};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::Generation;
+use unspoken_llama_model::{Generation, KvCache};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, SecretKey, SeededSmallRingKeys};
+use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys};
+
+/// Private chunks for which a session has room.
+const CHUNKS: usize = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -38,30 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let placed = program.place(&encoder, public, &CostModel::nominal(&parameters))?;
     println!("{placed:?} in {:.1} s", begin.elapsed().as_secs_f64());
-    let chunks = 4;
     let chunk = program.layout().chunk();
-
-    let begin = Instant::now();
-    let simulator = Simulator::counting(&encoder);
-    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
-    let mut session = program.session();
-    let (level, scale) = (program.bootstrap().output_level(), parameters.scale());
-    for number in 0..2 {
-        let mut pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, chunks))?;
-        let vectors = program.layout().pack(model.embed(&text[..chunk]).view(), 1.0).len();
-        let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
-        pass.run(input)?;
-        println!("pass {number}: {} bootstraps", pass.bootstraps());
-    }
-    let mut keys = simulator.key_plan();
-    keys.extend(&program.bootstrap().key_plan());
-    println!(
-        "counted in {:.1} s: {} keys, {} MB",
-        begin.elapsed().as_secs_f64(),
-        keys.len(),
-        keys.memory_bytes(parameters.ring()) / 1_000_000
-    );
-
+    let vectors = program.layout().pack(model.embed(&text[..chunk]).view(), 1.0).len();
+    let keys = counted_keys(&program, &encoder, &cache, vectors)?;
     if std::env::var_os("COUNT_ONLY").is_some() {
         return Ok(());
     }
@@ -77,6 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("bootstrapper in {:.1} s", begin.elapsed().as_secs_f64());
     let machine = EncryptedMachine::new(Evaluator::new(&encoder, &evaluation), &bootstrapper, &small_keys);
     let mut session = program.session();
+    let (level, scale) = (program.bootstrap().output_level(), parameters.scale());
     let mut clear = cache.clone();
     for number in 0..2 {
         let tokens = &text[public + number * chunk..][..chunk];
@@ -94,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             last = Instant::now();
         };
-        let pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, chunks))?;
+        let pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, CHUNKS))?;
         let mut pass = pass.with_watch(&mut watch);
         let vectors = pass.run(input)?;
         println!("pass {number}: {:.1} s, {} bootstraps", whole.elapsed().as_secs_f64(), pass.bootstraps());
@@ -106,15 +90,49 @@ fn main() -> Result<(), Box<dyn Error>> {
         let found = if result.quantity == Quantity::Logits { found } else { model.logits(found.view()) };
         let normed = model.forward(tokens, &mut clear, &mut ())?;
         let wanted = model.logits(normed.view());
-        let (mut worst, mut same) = (0.0f32, 0);
-        for (found, wanted) in found.rows().into_iter().zip(wanted.rows()) {
-            let top = |row: ndarray::ArrayView1<f32>| {
-                row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(index, _)| index)
-            };
-            same += usize::from(top(found) == top(wanted));
-            worst = found.iter().zip(wanted).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
-        }
+        let (worst, same) = compared(&found, &wanted);
         println!("largest logit error {worst:.5}, same top {same} of {chunk}");
     }
     Ok(())
+}
+
+/// The keys of two passes of `vectors` vectors, counted without encryption.
+fn counted_keys(
+    program: &PassProgram,
+    encoder: &Encoder,
+    cache: &KvCache,
+    vectors: usize,
+) -> Result<KeyPlan, Box<dyn Error>> {
+    let begin = Instant::now();
+    let simulator = Simulator::counting(encoder);
+    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+    let mut session = program.session();
+    let (level, scale) = (program.bootstrap().output_level(), encoder.parameters().scale());
+    for number in 0..2 {
+        let mut pass = PassArithmetic::new(&machine, program, cache, &mut session, (true, CHUNKS))?;
+        let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
+        pass.run(input)?;
+        println!("pass {number}: {} bootstraps", pass.bootstraps());
+    }
+    let mut keys = simulator.key_plan();
+    keys.extend(&program.bootstrap().key_plan());
+    println!(
+        "counted in {:.1} s: {} keys, {} MB",
+        begin.elapsed().as_secs_f64(),
+        keys.len(),
+        keys.memory_bytes(encoder.parameters().ring()) / 1_000_000
+    );
+    Ok(keys)
+}
+
+/// The largest difference of two logits, and the number of tokens whose largest logit is the same one.
+fn compared(found: &Array2<f32>, wanted: &Array2<f32>) -> (f32, usize) {
+    let top =
+        |row: ArrayView1<'_, f32>| row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(index, _)| index);
+    let (mut worst, mut same) = (0.0f32, 0);
+    for (found, wanted) in found.rows().into_iter().zip(wanted.rows()) {
+        same += usize::from(top(found) == top(wanted));
+        worst = found.iter().zip(wanted).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
+    }
+    (worst, same)
 }

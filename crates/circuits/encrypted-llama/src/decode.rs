@@ -4,9 +4,10 @@ use ndarray::Array3;
 use unspoken_ckks::Complex64;
 use unspoken_llama::{Place, Quantity};
 
-use crate::layout::{Columns, Key};
+use crate::layout::{Columns, Key, Layout};
 use crate::linear::width_of;
 use crate::program::PassProgram;
+use crate::units::{LayerUnits, NormUnits};
 
 impl PassProgram {
     /// The values of a place from the slots of its vectors: `groups x tokens x width` as in `unspoken-llama`, with
@@ -18,103 +19,138 @@ impl PassProgram {
         slots: &[&[Complex64]],
         (public, chunk, chunks): (usize, usize, usize),
     ) -> Option<Array3<f64>> {
-        let (layout, config) = (&self.layout, self.config());
-        let columns = Columns::new(layout, public, chunks);
+        let layout = &self.layout;
+        let tensor = Tensor { layout, slots, columns: Columns::new(layout, public, chunks), chunk };
+        let width = width_of(self.config(), place.quantity);
         let layer = self.units.layers.get(place.layer);
-        let split = |token: usize| (token % layout.tokens, token / layout.tokens);
-        let of_heads = |heads: usize, unit: &dyn Fn(usize) -> f64| {
-            // A shared head lies at the first query head of its group.
-            let group = layout.heads / heads;
-            Array3::from_shape_fn((1, layout.chunk(), heads * config.head_width), |(_, token, index)| {
-                let (head, coordinate) = (index / config.head_width * group, index % config.head_width);
-                let channel = coordinate / 2 + coordinate % 2 * layout.width / 2;
-                let ((token, part), block) = (split(token), head / layout.block_heads);
-                let slot = layout.slot(token, head % layout.block_heads, channel);
-                slots[block * layout.parts + part][slot].re * unit(head)
-            })
-        };
-        let of_scores = |value: &dyn Fn(usize, f64) -> f64| {
-            let width = public + (chunk + 1) * layout.chunk();
-            let mut scores = Array3::zeros((layout.heads, layout.chunk(), width));
-            for head in 0..layout.heads {
-                for (token, vector, column) in triples(layout.chunk(), columns.vectors, layout.columns()) {
-                    let (within, part) = split(token);
-                    let key = match columns.key(layout, vector, column) {
-                        Key::Public(key) => key,
-                        Key::Private { chunk: of, part, offset } if of <= chunk => {
-                            let within = (within + layout.tokens - offset) % layout.tokens;
-                            public + of * layout.chunk() + part * layout.tokens + within
-                        }
-                        _ => continue,
-                    };
-                    if key > public + chunk * layout.chunk() + token {
-                        continue;
-                    }
-                    let (block, slot) =
-                        (head / layout.block_heads, layout.slot(within, head % layout.block_heads, column));
-                    let found = slots[(block * columns.vectors + vector) * layout.parts + part][slot].re;
-                    scores[(head, token, key)] = value(head, found);
-                }
-            }
-            scores
-        };
-        let of_factors = |unit: &dyn Fn(usize) -> f64, groups: usize| {
-            Array3::from_shape_fn((groups, layout.chunk(), 1), |(head, token, _)| {
-                let ((token, part), block) = (split(token), head / layout.block_heads);
-                let slot = layout.slot(token, head % layout.block_heads, 0);
-                slots[block * layout.parts + part][slot].re * unit(head)
-            })
-        };
-        let activations = |unit: &dyn Fn(usize) -> f64| {
-            let width = width_of(config, place.quantity);
-            Array3::from_shape_fn((1, layout.chunk(), width), |(_, token, index)| {
-                let ((token, part), dimensions) = (split(token), layout.dimensions());
-                let slot = token + layout.tokens * (index % dimensions);
-                slots[index / dimensions * layout.parts + part][slot].re * unit(index)
-            })
-        };
-        let root = (config.head_width as f64).sqrt();
         let residual = self.units.residual;
-        let factor = |norm: &crate::units::NormUnits| of_factors(&|_| norm.output / residual, 1);
+        let factor = |norm: &NormUnits| tensor.factors(1, |_| norm.output / residual);
         Some(match place.quantity {
             Quantity::Residual | Quantity::MiddleResidual | Quantity::AttentionOutput | Quantity::FfnOutput => {
-                activations(&|_| residual)
+                tensor.activations(width, |_| residual)
             }
             Quantity::LastNormFactor => factor(&self.units.last_norm),
-            Quantity::LastNorm => activations(&|_| self.units.last_norm.output),
-            Quantity::Logits => activations(&|_| self.units.logits),
+            Quantity::LastNorm => tensor.activations(width, |_| self.units.last_norm.output),
+            Quantity::Logits => tensor.activations(width, |_| self.units.logits),
             Quantity::AttentionNormFactor => factor(&layer?.attention_norm),
-            Quantity::AttentionNorm => activations(&|_| layer.map_or(0.0, |l| l.attention_norm.output)),
+            Quantity::AttentionNorm => tensor.activations(width, |_| layer.map_or(0.0, |l| l.attention_norm.output)),
             Quantity::FfnNormFactor => factor(&layer?.ffn_norm),
-            Quantity::FfnNorm => activations(&|_| layer.map_or(0.0, |l| l.ffn_norm.output)),
-            quantity => {
-                let layer = layer?;
-                match quantity {
-                    Quantity::Query => of_heads(config.heads, &|_| layer.query),
-                    Quantity::RotatedQuery => of_heads(config.heads, &|head| root * layer.score[head].0 / layer.key),
-                    Quantity::Key | Quantity::RotatedKey => of_heads(config.kv_heads, &|_| layer.key),
-                    Quantity::Value => of_heads(config.kv_heads, &|_| layer.value),
-                    Quantity::Attention => of_heads(config.heads, &|_| layer.value),
-                    Quantity::Score => of_scores(&|head, found| layer.score[head].0 * (found + layer.score[head].1)),
-                    Quantity::Exponential => of_scores(&|head, found| found / layer.weights[0][head]),
-                    Quantity::SoftmaxFactor(round) => {
-                        let weights = &layer.weights;
-                        let (own, next) = (&weights[usize::from(round)], &weights[usize::from(round) + 1]);
-                        of_factors(&|head| own[head] / next[head].sqrt(), layout.heads)
-                    }
-                    Quantity::SoftmaxScaled(round) => {
-                        of_scores(&|head, found| found / layer.weights[usize::from(round) + 1][head].sqrt())
-                    }
-                    Quantity::SoftmaxWeight(round) => {
-                        of_scores(&|head, found| found / layer.weights[usize::from(round) + 1][head])
-                    }
-                    Quantity::Gate => activations(&|index| layer.gate[index]),
-                    Quantity::Up => activations(&|index| layer.up[index]),
-                    Quantity::Silu => activations(&|index| layer.hidden[index] / layer.up[index]),
-                    Quantity::Hidden => activations(&|index| layer.hidden[index]),
-                    _ => return None,
-                }
+            Quantity::FfnNorm => tensor.activations(width, |_| layer.map_or(0.0, |l| l.ffn_norm.output)),
+            quantity => return self.decode_in_layer(quantity, layer?, &tensor),
+        })
+    }
+
+    /// The values of a quantity inside attention, or inside the feed-forward network.
+    fn decode_in_layer(&self, quantity: Quantity, layer: &LayerUnits, tensor: &Tensor<'_>) -> Option<Array3<f64>> {
+        let config = self.config();
+        let (all, shared, head_width) = (config.heads, config.kv_heads, config.head_width);
+        let width = width_of(config, quantity);
+        let root = (head_width as f64).sqrt();
+        Some(match quantity {
+            Quantity::Query => tensor.heads(all, head_width, |_| layer.query),
+            Quantity::RotatedQuery => tensor.heads(all, head_width, |head| root * layer.score[head].0 / layer.key),
+            Quantity::Key | Quantity::RotatedKey => tensor.heads(shared, head_width, |_| layer.key),
+            Quantity::Value => tensor.heads(shared, head_width, |_| layer.value),
+            Quantity::Attention => tensor.heads(all, head_width, |_| layer.value),
+            Quantity::Score => tensor.scores(|head, found| layer.score[head].0 * (found + layer.score[head].1)),
+            Quantity::Exponential => tensor.scores(|head, found| found / layer.weights[0][head]),
+            Quantity::SoftmaxFactor(round) => {
+                let weights = &layer.weights;
+                let (own, next) = (&weights[usize::from(round)], &weights[usize::from(round) + 1]);
+                tensor.factors(tensor.layout.heads, |head| own[head] / next[head].sqrt())
             }
+            Quantity::SoftmaxScaled(round) => {
+                tensor.scores(|head, found| found / layer.weights[usize::from(round) + 1][head].sqrt())
+            }
+            Quantity::SoftmaxWeight(round) => {
+                tensor.scores(|head, found| found / layer.weights[usize::from(round) + 1][head])
+            }
+            Quantity::Gate => tensor.activations(width, |index| layer.gate[index]),
+            Quantity::Up => tensor.activations(width, |index| layer.up[index]),
+            Quantity::Silu => tensor.activations(width, |index| layer.hidden[index] / layer.up[index]),
+            Quantity::Hidden => tensor.activations(width, |index| layer.hidden[index]),
+            _ => return None,
+        })
+    }
+}
+
+/// The slots of a tensor's vectors in a pass. Units are of heads or of dimensions.
+struct Tensor<'a> {
+    layout: &'a Layout,
+    slots: &'a [&'a [Complex64]],
+    columns: Columns,
+    chunk: usize,
+}
+
+impl Tensor<'_> {
+    /// The place of a token of the chunk in its part, and the part.
+    fn split(&self, token: usize) -> (usize, usize) {
+        (token % self.layout.tokens, token / self.layout.tokens)
+    }
+
+    /// Values of heads, of which there may be fewer than query heads.
+    fn heads(&self, heads: usize, head_width: usize, unit: impl Fn(usize) -> f64) -> Array3<f64> {
+        let layout = self.layout;
+        // A shared head lies at the first query head of its group.
+        let group = layout.heads / heads;
+        Array3::from_shape_fn((1, layout.chunk(), heads * head_width), |(_, token, index)| {
+            let (head, coordinate) = (index / head_width * group, index % head_width);
+            let channel = coordinate / 2 + coordinate % 2 * layout.width / 2;
+            let ((token, part), block) = (self.split(token), head / layout.block_heads);
+            let slot = layout.slot(token, head % layout.block_heads, channel);
+            self.slots[block * layout.parts + part][slot].re * unit(head)
+        })
+    }
+
+    /// Values of pairs of a query and a key that is not later; `value` takes what its slot has.
+    fn scores(&self, value: impl Fn(usize, f64) -> f64) -> Array3<f64> {
+        let (layout, vectors) = (self.layout, self.columns.vectors);
+        let earlier = self.columns.public + self.chunk * layout.chunk();
+        let mut scores = Array3::zeros((layout.heads, layout.chunk(), earlier + layout.chunk()));
+        for head in 0..layout.heads {
+            for (token, vector, column) in triples(layout.chunk(), vectors, layout.columns()) {
+                let (within, part) = self.split(token);
+                let Some(key) = self.key(within, vector, column).filter(|key| *key <= earlier + token) else {
+                    continue;
+                };
+                let (block, slot) = (head / layout.block_heads, layout.slot(within, head % layout.block_heads, column));
+                let found = self.slots[(block * vectors + vector) * layout.parts + part][slot].re;
+                scores[(head, token, key)] = value(head, found);
+            }
+        }
+        scores
+    }
+
+    /// The number of the key of a column, for the query at this place in its part; public keys come first.
+    fn key(&self, within: usize, vector: usize, column: usize) -> Option<usize> {
+        let layout = self.layout;
+        match self.columns.key(layout, vector, column) {
+            Key::Public(key) => Some(key),
+            Key::Private { chunk, part, offset } if chunk <= self.chunk => {
+                let within = (within + layout.tokens - offset) % layout.tokens;
+                Some(self.columns.public + chunk * layout.chunk() + part * layout.tokens + within)
+            }
+            _ => None,
+        }
+    }
+
+    /// Factors of tokens, one for each group.
+    fn factors(&self, groups: usize, unit: impl Fn(usize) -> f64) -> Array3<f64> {
+        let layout = self.layout;
+        Array3::from_shape_fn((groups, layout.chunk(), 1), |(head, token, _)| {
+            let ((token, part), block) = (self.split(token), head / layout.block_heads);
+            let slot = layout.slot(token, head % layout.block_heads, 0);
+            self.slots[block * layout.parts + part][slot].re * unit(head)
+        })
+    }
+
+    /// Activations of this width.
+    fn activations(&self, width: usize, unit: impl Fn(usize) -> f64) -> Array3<f64> {
+        let layout = self.layout;
+        Array3::from_shape_fn((1, layout.chunk(), width), |(_, token, index)| {
+            let ((token, part), dimensions) = (self.split(token), layout.dimensions());
+            let slot = token + layout.tokens * (index % dimensions);
+            self.slots[index / dimensions * layout.parts + part][slot].re * unit(index)
         })
     }
 }

@@ -175,49 +175,64 @@ impl<'a> Counter<'a> {
                 self.conjugations(level, outputs);
                 self.combining = self.vectors(self.summands() * rows, level).max(self.vectors(rows + outputs, level));
             }
-            LookupPlan::LazyLast => {
-                let shapes = self.powers(input, n / 2, l)?;
-                let level = shapes[n / 2 - 1].level;
-                self.tensors(level, l * n / 2);
-                // The upper half has three components.
-                let upper = |counter: &Self, vectors: usize| counter.polynomials(3 * vectors, level);
-                self.generated = self.vectors(n / 2, level) + upper(self, n / 2);
-                self.generating += upper(self, n / 2);
-                self.matrix(level, 2, rows, n / 2);
-                self.matrix(level, 3, rows, n / 2);
-                self.cost += Cost::addition(self.ring(), self.parameters.basis(level), 3).times(rows as u64);
-                self.relinearisations(level, rows);
-                self.conjugations(level - 1, outputs);
-                self.combining = self.vectors(rows, level) + upper(self, self.summands() * rows);
-                let finishing = self.vectors(rows, level) + upper(self, rows) + self.vectors(rows, level - 1);
-                self.combining = self.combining.max(finishing);
-            }
-            LookupPlan::BabyGiant { babies } => {
-                let low = self.powers(input, babies, l)?;
-                let generating = self.generating;
-                let giants = self.powers(low[babies - 1], n / babies - 1, l)?;
-                self.generating += generating;
-                let level = self.giant_steps(rows, babies, &giants)?;
-                self.generated = self.vectors(babies + giants.len(), level);
-                self.relinearisations(level, rows);
-                self.conjugations(level.checked_sub(1)?, outputs);
-                self.combining = self.combining.max(self.vectors(rows + outputs, level - 1));
-            }
-            LookupPlan::Cosine { babies } => {
-                let shapes = cosine::shapes(input, task.columns, babies, self.parameters)?;
-                for shape in shapes.babies[1..].iter().chain(&shapes.giants[1..]) {
-                    self.products(shape.level + 1, l);
-                    // The product is doubled, and another polynomial is scaled and subtracted.
-                    self.cost +=
-                        Cost::elementwise(self.ring(), 20 * self.parameters.limbs(shape.level + 1)).times(l as u64);
-                }
-                let all = shapes.babies.iter().chain(&shapes.giants);
-                self.generating = all.map(|shape| self.vectors(1, shape.level)).sum();
-                let level = self.giant_steps(rows, babies, &shapes.giants)?;
-                self.generated = self.vectors(babies + shapes.giants.len(), level);
-                self.relinearisations(level, rows);
-            }
+            LookupPlan::LazyLast => self.lazy_last(input, rows, outputs)?,
+            LookupPlan::BabyGiant { babies } => self.baby_giant(input, babies, rows, outputs)?,
+            LookupPlan::Cosine { babies } => self.cosine(input, babies, rows)?,
         }
+        Some(())
+    }
+
+    /// Counts products of the upper half of the powers that are relinearised after the matrices.
+    fn lazy_last(&mut self, input: LevelScale, rows: usize, outputs: usize) -> Option<()> {
+        let (half, subtables) = (self.task.columns / 4, self.task.subtables);
+        let shapes = self.powers(input, half, subtables)?;
+        let level = shapes[half - 1].level;
+        self.tensors(level, subtables * half);
+        // The upper half has three components.
+        let upper = |counter: &Self, vectors: usize| counter.polynomials(3 * vectors, level);
+        self.generated = self.vectors(half, level) + upper(self, half);
+        self.generating += upper(self, half);
+        self.matrix(level, 2, rows, half);
+        self.matrix(level, 3, rows, half);
+        self.cost += Cost::addition(self.ring(), self.parameters.basis(level), 3).times(rows as u64);
+        self.relinearisations(level, rows);
+        self.conjugations(level - 1, outputs);
+        self.combining = self.vectors(rows, level) + upper(self, self.summands() * rows);
+        let finishing = self.vectors(rows, level) + upper(self, rows) + self.vectors(rows, level - 1);
+        self.combining = self.combining.max(finishing);
+        Some(())
+    }
+
+    /// Counts combinations of baby powers, multiplied by giant powers.
+    fn baby_giant(&mut self, input: LevelScale, babies: usize, rows: usize, outputs: usize) -> Option<()> {
+        let subtables = self.task.subtables;
+        let low = self.powers(input, babies, subtables)?;
+        let generating = self.generating;
+        let giants = self.powers(low[babies - 1], self.task.columns / 2 / babies - 1, subtables)?;
+        self.generating += generating;
+        let level = self.giant_steps(rows, babies, &giants)?;
+        self.generated = self.vectors(babies + giants.len(), level);
+        self.relinearisations(level, rows);
+        self.conjugations(level.checked_sub(1)?, outputs);
+        self.combining = self.combining.max(self.vectors(rows + outputs, level - 1));
+        Some(())
+    }
+
+    /// Counts the same of Chebyshev polynomials.
+    fn cosine(&mut self, input: LevelScale, babies: usize, rows: usize) -> Option<()> {
+        let subtables = self.task.subtables;
+        let shapes = cosine::shapes(input, self.task.columns, babies, self.parameters)?;
+        for shape in shapes.babies[1..].iter().chain(&shapes.giants[1..]) {
+            self.products(shape.level + 1, subtables);
+            // The product is doubled, and another polynomial is scaled and subtracted.
+            let limbs = self.parameters.limbs(shape.level + 1);
+            self.cost += Cost::elementwise(self.ring(), 20 * limbs).times(subtables as u64);
+        }
+        let all = shapes.babies.iter().chain(&shapes.giants);
+        self.generating = all.map(|shape| self.vectors(1, shape.level)).sum();
+        let level = self.giant_steps(rows, babies, &shapes.giants)?;
+        self.generated = self.vectors(babies + shapes.giants.len(), level);
+        self.relinearisations(level, rows);
         Some(())
     }
 
