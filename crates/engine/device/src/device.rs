@@ -2,19 +2,22 @@
 
 #![expect(unsafe_code, reason = "addresses of a device's memory")]
 
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytemuck::{NoUninit, cast_slice, cast_slice_mut};
 
-use crate::copy::{Slot, Slots, give_back};
+use crate::counters::{Counters, Launches};
 use crate::driver::{Driver, Graph, Step};
 use crate::error::DeviceError;
+use crate::health::Health;
 use crate::idle::Idle;
 use crate::kernel::{Address, Kernel, NAMES};
-use crate::recording::{self, Recordings};
-use crate::work::{Arguments, Work};
+use crate::recorded::Recordings;
+use crate::recorder::{self, Recorder};
+use crate::work::Arguments;
 
 /// Most blocks of a launch in the second and in the third direction.
 pub const MAX_BLOCKS: usize = (1 << 16) - 1;
@@ -22,28 +25,8 @@ pub const MAX_BLOCKS: usize = (1 << 16) - 1;
 /// The length of a buffer in bytes is a multiple of this number.
 const GRAIN: usize = 256;
 
-/// What was queued of a kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Launches {
-    /// How often.
-    pub launches: u64,
-    /// With how many blocks.
-    pub blocks: u64,
-    /// What it costs.
-    pub work: Work,
-}
-
-impl Launches {
-    pub(crate) fn add(&mut self, other: &Launches) {
-        self.launches += other.launches;
-        self.blocks += other.blocks;
-        self.work.multiplications += other.work.multiplications;
-        self.work.bytes += other.work.bytes;
-    }
-}
-
-/// Called when a device fails.
-type Teller = Box<dyn Fn(&DeviceError) + Send + Sync>;
+/// Number of devices that were made.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A device. Cheap to clone.
 ///
@@ -53,6 +36,8 @@ type Teller = Box<dyn Fn(&DeviceError) + Send + Sync>;
 pub struct Device(Arc<Inner>);
 
 struct Inner {
+    /// Tells it from the other devices of the process.
+    number: u64,
     driver: Box<dyn Driver>,
     /// Most bytes that are taken from the driver.
     most_bytes: AtomicUsize,
@@ -66,40 +51,8 @@ struct Inner {
     recordings: Recordings,
     /// Numbers uses of copies.
     clock: AtomicU64,
-    falls_back: AtomicBool,
-    teller: OnceLock<Teller>,
-    /// For each kernel how often it was queued, with how many blocks, and its multiplications and bytes.
-    launches: [[AtomicU64; 4]; NAMES.len()],
-    /// Bytes that were copied to the device, and from it.
-    copied: [AtomicU64; 2],
-    failure: OnceLock<DeviceError>,
-}
-
-impl Inner {
-    /// Notes the first failure.
-    fn noted<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
-        result.map_err(|error| match error {
-            DeviceError::Failed { .. } => {
-                if self.failure.set(error.clone()).is_ok()
-                    && let Some(tell) = self.teller.get()
-                {
-                    tell(&error);
-                }
-                self.told(error)
-            }
-            error => error,
-        })
-    }
-
-    /// A failure as whoever asked for work is told.
-    fn told(&self, failure: DeviceError) -> DeviceError {
-        match failure {
-            DeviceError::Failed { device, what, reason } if self.falls_back.load(Ordering::Relaxed) => {
-                DeviceError::Replaced { device, reason: format!("{what}: {reason}") }
-            }
-            failure => failure,
-        }
-    }
+    counters: Counters,
+    health: Health,
 }
 
 /// Where a buffer returns to.
@@ -127,8 +80,8 @@ impl std::fmt::Debug for Device {
 impl Device {
     /// The device of a driver.
     pub fn new(driver: impl Driver + 'static) -> Self {
-        let launches = [const { [const { AtomicU64::new(0) }; 4] }; NAMES.len()];
         Device(Arc::new(Inner {
+            number: MADE.fetch_add(1, Ordering::Relaxed),
             driver: Box::new(driver),
             most_bytes: AtomicUsize::new(usize::MAX),
             taken: AtomicUsize::new(0),
@@ -137,17 +90,19 @@ impl Device {
             slots: Mutex::default(),
             recordings: Recordings::default(),
             clock: AtomicU64::new(1),
-            falls_back: AtomicBool::new(false),
-            teller: OnceLock::new(),
-            launches,
-            copied: Default::default(),
-            failure: OnceLock::new(),
+            counters: Counters::default(),
+            health: Health::default(),
         }))
     }
 
     /// Whether it is the same as another one, with the same memory.
     pub fn is_same(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Its number, which no other device of the process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.number
     }
 
     /// Its name, such as `cuda:0`.
@@ -162,23 +117,22 @@ impl Device {
 
     /// Its first failure, if it has failed. What it computes afterwards fails, too, until the process starts again.
     pub fn failure(&self) -> Option<&DeviceError> {
-        self.0.failure.get()
+        self.0.health.failure()
     }
 
     /// Calls a function when it fails. Only the first function counts.
     pub fn on_failure(&self, tell: impl Fn(&DeviceError) + Send + Sync + 'static) {
-        // A second one is dropped.
-        drop(self.0.teller.set(Box::new(tell)));
+        self.0.health.on_failure(tell);
     }
 
     /// Lets rings on it compute on the processor after it failed. What it alone had is lost.
     pub fn fall_back(&self) {
-        self.0.falls_back.store(true, Ordering::Relaxed);
+        self.0.health.fall_back();
     }
 
     /// Whether rings on it compute on the processor if it fails.
     pub fn falls_back(&self) -> bool {
-        self.0.falls_back.load(Ordering::Relaxed)
+        self.0.health.falls_back()
     }
 
     /// Why what the device alone has cannot be had: it has failed.
@@ -186,7 +140,7 @@ impl Device {
     /// # Errors
     /// If it has failed.
     pub fn check(&self) -> Result<(), DeviceError> {
-        self.failure().map_or(Ok(()), |failure| Err(self.0.told(failure.clone())))
+        self.failure().map_or(Ok(()), |failure| Err(self.0.health.told(failure.clone())))
     }
 
     /// Checks that operations on this device are computed: by the device, or, after it has failed, by the processor.
@@ -217,7 +171,7 @@ impl Device {
     /// # Errors
     /// If the device failed.
     pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
-        self.0.noted(self.0.driver.memory())
+        self.0.health.noted(self.0.driver.memory())
     }
 
     /// Bytes of the device's memory that this process may have, including the bytes that it has already.
@@ -238,16 +192,12 @@ impl Device {
 
     /// What was queued of each kernel so far, in the order of [`NAMES`].
     pub fn launches(&self) -> [Launches; NAMES.len()] {
-        self.0.launches.each_ref().map(|counts| {
-            let [launches, blocks, multiplications, bytes] =
-                counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-            Launches { launches, blocks, work: Work { multiplications, bytes } }
-        })
+        self.0.counters.launches()
     }
 
     /// Bytes that were copied to the device so far, and from it.
     pub fn copied_bytes(&self) -> [u64; 2] {
-        self.0.copied.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
+        self.0.counters.copied_bytes()
     }
 
     /// Memory for `words` words, with unspecified contents.
@@ -255,7 +205,7 @@ impl Device {
     /// # Errors
     /// [`DeviceError::Memory`], or if the device failed.
     pub fn buffer(&self, words: usize) -> Result<Buffer, DeviceError> {
-        let home = if recording::is_on(self) { Home::Scratch } else { Home::Idle };
+        let home = if recorder::is_on(self.number()) { Home::Scratch } else { Home::Idle };
         self.buffer_of(words, home)
     }
 
@@ -264,7 +214,7 @@ impl Device {
         let waiting = locked(self.0.pool(home)).take(bytes);
         let (address, bytes) = match waiting {
             Some(found) => found,
-            None => (self.0.noted(self.allocate(bytes))?, bytes),
+            None => (self.0.health.noted(self.allocate(bytes))?, bytes),
         };
         locked(self.0.pool(home)).in_use += 1;
         Ok(Buffer { device: self.clone(), address, bytes, words, home })
@@ -282,7 +232,7 @@ impl Device {
         }
         while let Err(DeviceError::Memory { .. }) = result {
             if self.release_copies(bytes) == 0 {
-                recording::with(self, recording::Recorder::run_short);
+                recorder::with(self.number(), Recorder::run_short);
                 return result;
             }
             self.0.release(Home::Idle, bytes);
@@ -322,14 +272,10 @@ impl Device {
         locked(&self.0.slots).add(self.clone())
     }
 
-    pub(crate) fn forget_slot(&self, number: u64) {
-        locked(&self.0.slots).forget(number);
-    }
-
     /// A recording that is being made keeps a buffer that it uses.
     pub fn note_use(&self, buffer: &Arc<Buffer>) {
         if !buffer.is_scratch() {
-            recording::with(self, |recorder| recorder.keep(Arc::clone(buffer)));
+            recorder::with(self.number(), |recorder| recorder.keep(buffer.clone()));
         }
     }
 
@@ -339,7 +285,7 @@ impl Device {
     /// # Errors
     /// [`DeviceError::Memory`], or if the device failed.
     pub fn own(&self, buffer: &mut Arc<Buffer>) -> Result<(), DeviceError> {
-        let is_own = Arc::get_mut(buffer).is_some() && buffer.is_scratch() == recording::is_on(self);
+        let is_own = Arc::get_mut(buffer).is_some() && buffer.is_scratch() == recorder::is_on(self.number());
         if !is_own {
             self.note_use(buffer);
             *buffer = Arc::new(buffer.duplicate()?);
@@ -354,7 +300,7 @@ impl Device {
 
     /// Notes that the device cannot be trusted any more.
     pub(crate) fn fail<T>(&self, what: &'static str, reason: &str) -> Result<T, DeviceError> {
-        self.0.noted(Err(DeviceError::Failed { device: self.name(), what, reason: reason.into() }))
+        self.0.health.noted(Err(DeviceError::Failed { device: self.name(), what, reason: reason.into() }))
     }
 
     pub(crate) fn recordings(&self) -> &Recordings {
@@ -367,9 +313,9 @@ impl Device {
     /// As for the driver's function.
     pub(crate) unsafe fn queue(&self, step: Step) -> Result<(), DeviceError> {
         let mut step = Some(step);
-        recording::with(self, |recorder| recorder.steps.extend(step.take()));
+        recorder::with(self.number(), |recorder| recorder.steps.extend(step.take()));
         // SAFETY: the caller's.
-        step.map_or(Ok(()), |step| self.0.noted(unsafe { step.queue(&*self.0.driver) }))
+        step.map_or(Ok(()), |step| self.0.health.noted(unsafe { step.queue(&*self.0.driver) }))
     }
 
     /// Makes a graph.
@@ -384,8 +330,8 @@ impl Device {
 
     /// Queues a graph, which has these launches.
     pub(crate) fn launch_graph(&self, graph: &dyn Graph, launches: &[(usize, Launches)]) -> Result<(), DeviceError> {
-        launches.iter().for_each(|(kernel, launches)| self.0.count(*kernel, launches));
-        self.0.noted(graph.launch(&*self.0.driver))
+        launches.iter().for_each(|(kernel, launches)| self.0.counters.count(*kernel, launches));
+        self.0.health.noted(graph.launch(&*self.0.driver))
     }
 
     /// Memory with these words.
@@ -395,9 +341,9 @@ impl Device {
     pub fn upload<T: NoUninit>(&self, items: &[T]) -> Result<Buffer, DeviceError> {
         // What is copied now is not scratch of a recording: it is not copied again.
         let buffer = self.buffer_of(size_of_val(items).div_ceil(size_of::<u32>()), Home::Idle)?;
-        self.0.copied[0].fetch_add(size_of_val(items) as u64, Ordering::Relaxed);
+        self.0.counters.count_written(size_of_val(items));
         // SAFETY: the buffer has room for all bytes.
-        self.0.noted(unsafe { self.0.driver.write(buffer.address, cast_slice(items)) })?;
+        self.0.health.noted(unsafe { self.0.driver.write(buffer.address, cast_slice(items)) })?;
         Ok(buffer)
     }
 
@@ -424,14 +370,14 @@ impl Device {
         let count = blocks.iter().product::<usize>() as u64;
         let launches = Launches { launches: 1, blocks: count, work: arguments.work(kernel.number(), blocks) };
         let blocks = blocks.map(|count| count as u32);
-        let recorded = recording::with(self, |recorder| recorder.launch(kernel, blocks, arguments, launches));
+        let recorded = recorder::with(self.number(), |recorder| recorder.launch(kernel, blocks, arguments, launches));
         if recorded.is_some() {
             return Ok(());
         }
-        self.0.count(kernel.number(), &launches);
+        self.0.counters.count(kernel.number(), &launches);
         let arguments = NonNull::from(arguments).cast();
         // SAFETY: the arguments are of the kernel's type; the rest is the caller's.
-        self.0.noted(unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) })
+        self.0.health.noted(unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) })
     }
 }
 
@@ -440,14 +386,6 @@ impl Inner {
         match home {
             Home::Idle | Home::Evicted => &self.idle,
             Home::Scratch => &self.scratch,
-        }
-    }
-
-    fn count(&self, kernel: usize, launches: &Launches) {
-        let Launches { launches, blocks, work } = *launches;
-        let counts = [launches, blocks, work.multiplications, work.bytes];
-        for (counter, count) in self.launches[kernel].iter().zip(counts) {
-            counter.fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -542,12 +480,12 @@ impl Buffer {
     /// If it is too short.
     pub fn read(&self, at: usize, words: &mut [u32]) -> Result<(), DeviceError> {
         assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
-        if recording::with(&self.device, recording::Recorder::refuse).is_some() {
+        if recorder::with(self.device.number(), Recorder::refuse).is_some() {
             return Err(DeviceError::Recording { device: self.device.name() });
         }
-        self.device.0.copied[1].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
+        self.device.0.counters.count_read(size_of_val(words));
         // SAFETY: the buffer has room for all bytes.
-        self.device.0.noted(unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) })
+        self.device.0.health.noted(unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) })
     }
 
     /// Fills it with zeros.
@@ -575,12 +513,91 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let whole = || Buffer { device: self.device.clone(), ..*self };
         // A recording that is being made may have its address.
-        let is_kept =
-            self.home == Home::Idle && recording::with(&self.device, |recorder| recorder.keep(whole())).is_some();
+        let is_kept = self.home == Home::Idle
+            && recorder::with(self.device.number(), |recorder| recorder.keep(Arc::new(whole()))).is_some();
         if !is_kept {
             let mut idle = locked(self.device.0.pool(self.home));
             idle.in_use -= 1;
             idle.add(self.address, self.bytes);
         }
     }
+}
+
+/// The place of a copy. The device knows all of its places.
+pub(crate) struct Slot {
+    pub(crate) device: Device,
+    number: u64,
+    buffer: Mutex<Option<Arc<Buffer>>>,
+    /// When it was last used.
+    pub(crate) used: AtomicU64,
+}
+
+impl Slot {
+    pub(crate) fn buffer(&self) -> MutexGuard<'_, Option<Arc<Buffer>>> {
+        locked(&self.buffer)
+    }
+
+    /// When it was last used, if it has a copy.
+    fn last_use(&self) -> Option<u64> {
+        // A copy that is being made is in use.
+        let buffer = self.buffer.try_lock().ok()?;
+        buffer.as_ref().map(|_| self.used.load(Ordering::Relaxed))
+    }
+
+    /// The copy, if nobody uses it.
+    fn take_unused(&self) -> Option<Buffer> {
+        // Who wants to use it waits for this lock.
+        let mut buffer = self.buffer.try_lock().ok()?;
+        buffer.take_if(|buffer| Arc::strong_count(buffer) == 1).and_then(Arc::into_inner)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        locked(&self.device.0.slots).forget(self.number);
+    }
+}
+
+/// All places of copies on a device.
+#[derive(Default)]
+struct Slots {
+    by_number: BTreeMap<u64, Weak<Slot>>,
+    made: u64,
+}
+
+impl Slots {
+    /// A new place.
+    fn add(&mut self, device: Device) -> Arc<Slot> {
+        let number = self.made;
+        self.made += 1;
+        let slot = Arc::new(Slot { device, number, buffer: Mutex::default(), used: AtomicU64::new(0) });
+        self.by_number.insert(number, Arc::downgrade(&slot));
+        slot
+    }
+
+    fn forget(&mut self, number: u64) {
+        self.by_number.remove(&number);
+    }
+
+    fn all(&self) -> Vec<Arc<Slot>> {
+        self.by_number.values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// Gives back copies that nobody uses, the least recently used first, until they amount to `needed` bytes. Returns
+/// their bytes.
+fn give_back(slots: &[Arc<Slot>], needed: usize) -> usize {
+    let mut by_use: Vec<(u64, &Arc<Slot>)> = slots.iter().filter_map(|slot| Some((slot.last_use()?, slot))).collect();
+    by_use.sort_by_key(|(used, _)| *used);
+    let mut bytes = 0;
+    for (_, slot) in by_use {
+        if bytes >= needed {
+            break;
+        }
+        if let Some(buffer) = slot.take_unused() {
+            bytes += buffer.bytes();
+            buffer.evict();
+        }
+    }
+    bytes
 }

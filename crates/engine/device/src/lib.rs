@@ -1,17 +1,22 @@
 #![doc = include_str!("../README.md")]
 
 mod copy;
+mod counters;
 mod device;
 mod driver;
 mod error;
+mod health;
 mod idle;
 pub mod kernel;
 mod operation;
+mod recorded;
+mod recorder;
 mod recording;
 mod work;
 
 pub use copy::DeviceCopy;
-pub use device::{Buffer, Device, Launches, MAX_BLOCKS};
+pub use counters::Launches;
+pub use device::{Buffer, Device, MAX_BLOCKS};
 pub use driver::{Driver, Graph, Step};
 pub use error::DeviceError;
 pub use kernel::{Address, Kernel, NAMES};

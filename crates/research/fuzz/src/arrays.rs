@@ -12,7 +12,7 @@ use unspoken_matrix::{
 };
 use unspoken_protocol::{CHECKSUM_BYTES, append_checksum};
 
-use crate::fixtures::PRESET;
+use crate::messages::PRESET;
 use crate::{Target, repair};
 
 /// Most rows, columns and nodes of a program that the target plans: planning is slow.

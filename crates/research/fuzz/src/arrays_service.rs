@@ -14,8 +14,8 @@ use unspoken_protocol::{
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{CLIENT, PRESET, keys_of, query, read};
-use crate::messages::{self, Described, KeyRequirement, MAX_QUERY_BYTES_MADE, SMALL_PRESETS};
+use crate::fixtures::{CLIENT, keys_of, query, read};
+use crate::messages::{self, Described, KeyRequirement, MAX_QUERY_BYTES_MADE, PRESET, SMALL_PRESETS};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]

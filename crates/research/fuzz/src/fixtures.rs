@@ -24,10 +24,7 @@ use unspoken_query::QueryForm;
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
-use crate::messages::{self, MAX_QUERY_BYTES_MADE};
-
-/// The test preset from which the small parameters are derived; descriptions name it unchanged.
-pub const PRESET: &str = "insecure_n11_depth9_scale50";
+use crate::messages::{self, MAX_QUERY_BYTES_MADE, PRESET};
 
 /// A test preset with terminal primes.
 const TERMINAL_PRESET: &str = "insecure_n11_depth12_scale40";

@@ -9,7 +9,6 @@ use unspoken_protocol::{ApplicationDescription, CkksHeader, Keyring, Protocol, a
 use unspoken_query::{QueryForm, ShortCompact};
 use unspoken_rlwe::{KeyKind, Parameters};
 
-use crate::fixtures::PRESET;
 use crate::repair;
 
 /// A key that a description requires.
@@ -249,6 +248,9 @@ pub fn repair_bound(bound: &mut f64, possible: impl FnOnce(f64) -> bool) {
 
 /// A bound of the error that clients believe for every small preset: smaller ones are refused for some.
 pub const BELIEVED_ERROR: f64 = 1e-5;
+
+/// The preset of descriptions. Fixtures in smaller rings derive their parameters from it.
+pub const PRESET: &str = "insecure_n11_depth9_scale50";
 
 /// Prefix of the small presets; larger ones are valid too, but take a second to build.
 pub const SMALL_PRESETS: &str = "insecure_n11_";

@@ -4,7 +4,7 @@ use unspoken_ckks::{CkksParameters, CostModel, Preset};
 use unspoken_permute::{Packing, Permutation, PermutationPlan, PermutationTask};
 
 use crate::Target;
-use crate::fixtures::PRESET;
+use crate::messages::PRESET;
 
 /// Entries of the permutation whose plans are the seeds.
 const LENGTH: usize = 16;

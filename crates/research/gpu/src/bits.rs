@@ -7,7 +7,6 @@ use unspoken_ring::{
 };
 
 use crate::report::Report;
-use crate::table_bits;
 
 /// Primes of the chain, terminal and special ones, and of a digit.
 const CHAIN: usize = 9;
@@ -188,18 +187,11 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
             compare(&format!("{kind:?}"), [&host, &there], &both, OPERATIONS, report)?;
         }
     }
-    let degrees = if quick { 10..=11 } else { 10..=13 };
-    for (log_degree, bits) in degrees.flat_map(|log_degree| [(log_degree, 26), (log_degree, 30)]) {
-        let host = table_bits::ring(log_degree, bits)?;
-        let there = host.on_device(device)?;
-        let both = [&host, &there].map(table_bits::operands);
-        compare(&format!("{bits} bits"), [&host, &there], &both, table_bits::OPERATIONS, report)?;
-    }
     Ok(())
 }
 
 /// Compares operations in a ring on the processor and on a device, as they are and repeated.
-fn compare(
+pub fn compare(
     ring: &str,
     [host, there]: [&Ring; 2],
     both: &[Vec<Poly>; 2],

@@ -53,7 +53,10 @@ fn main() -> anyhow::Result<()> {
     }))?;
     type Part = fn(&Device, bool, &mut Report) -> anyhow::Result<()>;
     let parts: [(&str, Part); 7] = [
-        ("bits", bits::run),
+        ("bits", |device, quick, report| {
+            bits::run(device, quick, report)?;
+            table_bits::run(device, quick, report)
+        }),
         ("rates", rates::run),
         ("bootstraps", bootstraps::run),
         ("retrieval", retrieval::run),

@@ -2,17 +2,18 @@
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
-    Backend, Basis, ByteChanges, DeviceCopy, Difference, DigitTerm, OrbitShape, Poly, Ring, RingError, RingKind,
-    RingLiteral, Seed, Stored, TableShape,
+    Backend, Basis, ByteChanges, Device, DeviceCopy, Difference, DigitTerm, OrbitShape, Poly, Ring, RingError,
+    RingKind, RingLiteral, Seed, Stored, TableShape,
 };
 
-use crate::bits::Work;
+use crate::bits::{Work, compare};
+use crate::report::Report;
 
 /// Polynomials that operations are of.
 const OPERANDS: u32 = 9;
 
 /// A ring of this degree with two primes of `bits` bits.
-pub fn ring(log_degree: u32, bits: u32) -> Result<Ring, RingError> {
+fn ring(log_degree: u32, bits: u32) -> Result<Ring, RingError> {
     let (degree, kind) = (1 << log_degree, RingKind::Standard);
     let chain = primes_descending(1 << (bits - 1), 1 << bits, kind.prime_step(degree)).take(2).collect();
     let literal = RingLiteral { degree, kind, chain, terminal: vec![], special: vec![], digit_len: 1 };
@@ -20,7 +21,7 @@ pub fn ring(log_degree: u32, bits: u32) -> Result<Ring, RingError> {
 }
 
 /// The operands of [`OPERATIONS`].
-pub fn operands(ring: &Ring) -> Vec<Poly> {
+fn operands(ring: &Ring) -> Vec<Poly> {
     (0..OPERANDS).map(|stream| ring.uniform(&Seed([6; 32]), stream, Basis::chain(2))).collect()
 }
 
@@ -39,7 +40,7 @@ fn residues(ring: &Ring, count: usize) -> Vec<u32> {
 }
 
 /// The operations.
-pub const OPERATIONS: &[(&str, Work)] = &[
+const OPERATIONS: &[(&str, Work)] = &[
     ("sums over a table", |ring, p| {
         let (shape, copy) = (TableShape { rows: 13, columns: 70, chain: 2 }, DeviceCopy::default());
         let words = residues(ring, ring.table_words(shape));
@@ -112,3 +113,14 @@ pub const OPERATIONS: &[(&str, Work)] = &[
         Ok([sums, a, b, products].concat())
     }),
 ];
+
+pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
+    let degrees = if quick { 10..=11 } else { 10..=13 };
+    for (log_degree, bits) in degrees.flat_map(|log_degree| [(log_degree, 26), (log_degree, 30)]) {
+        let host = ring(log_degree, bits)?;
+        let there = host.on_device(device)?;
+        let both = [&host, &there].map(operands);
+        compare(&format!("{bits} bits"), [&host, &there], &both, OPERATIONS, report)?;
+    }
+    Ok(())
+}

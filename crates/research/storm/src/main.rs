@@ -34,7 +34,27 @@ enum Command {
     Mutate(mutate::Arguments),
     /// One of the processes that the other commands start
     #[command(subcommand, hide = true)]
-    Child(child::Task),
+    Child(Task),
+}
+
+/// What a child process does.
+#[derive(Subcommand)]
+enum Task {
+    /// A case of constant-time
+    ConstantTime(constant_time::Step),
+    /// An owner of a pool file
+    Pool(kill::pool::Owner),
+    /// A writer of a database
+    Database(kill::database::WriterTask),
+}
+
+/// Runs a task in this process.
+fn run_task(task: &Task) -> anyhow::Result<()> {
+    match task {
+        Task::ConstantTime(step) => constant_time::run_step(step),
+        Task::Pool(owner) => kill::pool::run_owner(owner),
+        Task::Database(writer) => kill::database::run_writer(writer),
+    }
 }
 
 fn main() -> ExitCode {
@@ -43,7 +63,7 @@ fn main() -> ExitCode {
         Command::Kill(kill) => kill::run(&kill),
         Command::Load(arguments) => load::run(&arguments),
         Command::Mutate(arguments) => mutate::run(&arguments),
-        Command::Child(task) => child::run_task(&task).map(|()| ExitCode::SUCCESS),
+        Command::Child(task) => run_task(&task).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -8,16 +8,13 @@ use std::{ptr, slice};
 
 use unspoken_pir::Question;
 
-use crate::client::{Opened, UnspokenPirClient, UnspokenPirRecords, UnspokenPirRequest};
+use crate::client::{
+    Opened, UNSPOKEN_PIR_HASH_BYTES, UNSPOKEN_PIR_SECRET_BYTES, UnspokenPirClient, UnspokenPirRecords,
+    UnspokenPirRequest,
+};
 use crate::counters::UnspokenPirCounters;
 use crate::failure::Failure;
 use crate::status::UnspokenPirStatus;
-
-/// Bytes of a client's secret.
-pub const UNSPOKEN_PIR_SECRET_BYTES: usize = 32;
-
-/// Bytes of the BLAKE3 hash of evaluation keys.
-pub const UNSPOKEN_PIR_HASH_BYTES: usize = 32;
 
 /// Receives a chunk of bytes: returns 0, or another number to stop.
 pub type UnspokenPirWrite =

@@ -12,10 +12,15 @@ use unspoken_protocol::{ClientHalf, HalfRequest, KeyGenerator, NoCounters, Opene
 use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
-use crate::boundary::{UNSPOKEN_PIR_HASH_BYTES, UNSPOKEN_PIR_SECRET_BYTES};
 use crate::counters::UnspokenPirCounters;
 use crate::failure::Failure;
 use crate::status::UnspokenPirStatus;
+
+/// Bytes of a client's secret.
+pub const UNSPOKEN_PIR_SECRET_BYTES: usize = 32;
+
+/// Bytes of the BLAKE3 hash of evaluation keys.
+pub const UNSPOKEN_PIR_HASH_BYTES: usize = 32;
 
 /// Maximum length of a chunk of keys, in bytes.
 const CHUNK_BYTES: usize = 1 << 16;

@@ -10,7 +10,7 @@ use unspoken_llama_model::RotatedModel;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving, State};
+use crate::kind::{Kind, KindOption, Protocol, Serving, State};
 use crate::offer::Offer;
 use crate::preparation;
 use crate::preset::{LLAMA_PRESET, for_tests, secure};

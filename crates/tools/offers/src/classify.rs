@@ -11,7 +11,7 @@ use unspoken_fasttext::ScoreTables;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 use crate::preset::{for_scores, secure};
 use crate::publish::{Halves, PUBLISH, publish};

@@ -4,7 +4,7 @@ use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 use crate::preset::{DIGITS_PRESET, secure};
 use crate::publish::{Halves, PUBLISH_ALL, publish};

@@ -5,7 +5,7 @@ use unspoken_embedding::Subtables;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 use crate::preset::secure;
 use crate::shared::{

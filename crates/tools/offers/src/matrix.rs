@@ -3,7 +3,7 @@
 use unspoken_matrix::MatrixServer;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{Kind, KindOption, Protocol, Serving};
 use crate::offer::Offer;
 
 pub const KIND: Kind = Kind {

@@ -50,7 +50,7 @@ fn notice(old: &str, now: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Kind;
+    use crate::kind::Kind;
 
     #[test]
     fn old_spellings_are_translated_to_what_kinds_have() {

@@ -9,7 +9,7 @@ use unspoken_server::Applications;
 use unspoken_symmetric_pir::ServiceKey;
 use zeroize::Zeroizing;
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving, State};
+use crate::kind::{Kind, KindOption, Protocol, Serving, State};
 use crate::offer::Offer;
 
 /// Keys that a client may ask for, unless the offer says otherwise.

@@ -9,7 +9,7 @@ use unspoken_pir_scheme::{DatabaseVersion, TableKind, Tables};
 use unspoken_protocol::ServerHalf;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, Protocol, Serving, State};
+use crate::kind::{Kind, Protocol, Serving, State};
 use crate::offer::Offer;
 
 /// Interval between checks for changes.

@@ -7,7 +7,7 @@ use unspoken_pir::EncryptedServer;
 use unspoken_pir_scheme::{DatabaseVersion, VersionedDatabase};
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, Serving, State};
+use crate::kind::{Kind, Serving, State};
 use crate::offer::Offer;
 use crate::pir;
 

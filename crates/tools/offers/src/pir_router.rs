@@ -10,7 +10,7 @@ use unspoken_client::transport::TransportConfig;
 use unspoken_pir::{PirRouter, ShardAccess, Shards};
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, KindOption, Serving, State};
+use crate::kind::{Kind, KindOption, Serving, State};
 use crate::offer::Offer;
 use crate::pir;
 use crate::shard_service::{Patience, ShardService};

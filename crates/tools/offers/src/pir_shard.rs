@@ -5,7 +5,7 @@ use unspoken_pir::ShardServer;
 use unspoken_pir_scheme::DatabaseShard;
 use unspoken_server::Applications;
 
-use crate::kinds::{Kind, Protocol, Serving, State};
+use crate::kind::{Kind, Protocol, Serving, State};
 use crate::offer::Offer;
 use crate::pir::check_device_memory;
 

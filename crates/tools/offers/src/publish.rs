@@ -7,7 +7,7 @@ use unspoken_server::Applications;
 use unspoken_store::ModelFiles;
 use unspoken_wire::v1::{ModelFile, PublishedModel};
 
-use crate::kinds::KindOption;
+use crate::kind::KindOption;
 use crate::offer::Offer;
 
 /// Largest file that is published, and most bytes of all files: what pages read.

@@ -8,7 +8,7 @@ use unspoken_query::QueryForm;
 use unspoken_rlwe::KeyStorage;
 use unspoken_server::Applications;
 
-use crate::kinds::KindOption;
+use crate::kind::KindOption;
 use crate::offer::Offer;
 
 /// Options shared by several kinds.

@@ -7,7 +7,7 @@ use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 use unspoken_sums::{Description, SumsServer};
 
-use crate::kinds::{Kind, KindOption, Protocol, Serving, State};
+use crate::kind::{Kind, KindOption, Protocol, Serving, State};
 use crate::offer::Offer;
 use crate::sum_directory::SumDirectory;
 

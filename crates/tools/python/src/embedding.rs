@@ -8,12 +8,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use unspoken_embedding::{
-    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, GumbelOptions, TextReader,
-    TokenCodes, TokenList,
+    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, GumbelOptions, TextCoverage,
+    TextReader, TokenCodes, TokenList,
 };
 
 use crate::failure::Failure;
-use crate::head::coverage_dict;
 use crate::interruptible;
 use crate::model::matrix;
 use crate::progress::{Event, Reporter};
@@ -195,4 +194,13 @@ impl Codes {
 /// The number of columns, and all entries in row order.
 fn entries(rows: &PyReadonlyArray2<'_, f32>) -> (usize, Vec<f32>) {
     (rows.shape()[1], rows.as_array().iter().copied().collect())
+}
+
+/// Counts of texts and tokens, and warnings about them.
+pub(crate) fn coverage_dict<'py>(py: Python<'py>, found: &TextCoverage) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("cut", found.cut)?;
+    dict.set_item("known_share", 1.0 - found.unknown as f64 / found.tokens.max(1) as f64)?;
+    dict.set_item("warnings", found.warnings())?;
+    Ok(dict)
 }

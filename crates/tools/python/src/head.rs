@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use unspoken_embedding::{HeadOptions, LinearHead, TextCoverage, TextReader};
+use unspoken_embedding::{HeadOptions, LinearHead, TextReader};
 
-use crate::embedding::Table;
+use crate::embedding::{Table, coverage_dict};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::model::matrix;
@@ -93,13 +93,4 @@ impl Head {
     fn bias<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, self.0.bias())
     }
-}
-
-/// Counts of texts and tokens, and warnings about them.
-pub(crate) fn coverage_dict<'py>(py: Python<'py>, found: &TextCoverage) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("cut", found.cut)?;
-    dict.set_item("known_share", 1.0 - found.unknown as f64 / found.tokens.max(1) as f64)?;
-    dict.set_item("warnings", found.warnings())?;
-    Ok(dict)
 }

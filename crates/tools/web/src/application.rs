@@ -1,24 +1,19 @@
 //! The applications that a page can ask.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unspoken_chat::ChatClient;
 use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::Image;
-use unspoken_fasttext::Encoder;
 use unspoken_llama_model::ClientModel;
-use unspoken_pir::{PirClient, PirOptions};
-use unspoken_pir_scheme::Mode;
-use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, OpenedHalf, application_kind};
-use unspoken_store::ModelFiles;
+use unspoken_pir::PirClient;
+use unspoken_protocol::{CkksDescription, ClientHalf};
 use zeroize::Zeroizing;
 
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
-use crate::half::WebHalf;
 use crate::question::{Answer, Question};
 use crate::security::SecuredObject;
 
@@ -47,71 +42,6 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: 'static> + 'static {
 
     /// What the client sends to the service, with its security.
     fn objects(description: &Self::Description) -> Vec<SecuredObject>;
-}
-
-/// What a client is opened with, besides the description.
-#[derive(Default)]
-pub(crate) struct Options<'a> {
-    /// The files of the client's part of the model, by name.
-    pub(crate) model: BTreeMap<String, Vec<u8>>,
-    /// The kind of queries of retrieval.
-    pub(crate) mode: Option<String>,
-    /// A stored secret.
-    pub(crate) secret: Option<&'a [u8]>,
-    /// The description with which the secret was stored, or that was accepted before.
-    pub(crate) earlier: Option<&'a [u8]>,
-    /// Whether insecure presets are accepted: for tests.
-    pub(crate) accept_insecure: bool,
-}
-
-/// Opens the client half of the application that a description of untrusted bytes names.
-pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn WebHalf>, Failure> {
-    fn opened<H: WebApplication>(
-        description: &[u8],
-        model: H::Model,
-        options: &Options<'_>,
-    ) -> Result<Box<dyn WebHalf>, Failure> {
-        let stored = (options.secret, options.earlier);
-        let opened = OpenedHalf::<H>::open(description, model, stored, options.accept_insecure);
-        Ok(Box::new(opened.map_err(Failure::of)?))
-    }
-    match application_kind(description) {
-        Some("classify") => {
-            let encoder = Encoder::read(ModelFiles::Memory(&options.model));
-            let words = Arc::new(encoder.map_err(|error| Failure::Model(error.to_string()))?);
-            opened::<ClassifyClient>(description, words, options)
-        }
-        Some("digits") => opened::<DigitsClient>(description, (), options),
-        Some("llama") => {
-            let model = ClientModel::read(ModelFiles::Memory(&options.model));
-            let model = Arc::new(model.map_err(|error| Failure::Model(error.to_string()))?);
-            opened::<ChatClient>(description, model, options)
-        }
-        Some("retrieve") => {
-            let queries = PirOptions::new(mode(options.mode.as_deref())?, NoCounters);
-            opened::<PirClient>(description, queries, options)
-        }
-        found => Err(Failure::Argument {
-            what: "description",
-            found: found.map_or_else(|| "one that is damaged".into(), |kind| format!("one of kind {kind}")),
-            needed: "one of kind classify, digits, llama or retrieve; use a client of the command line or of Python"
-                .into(),
-        }),
-    }
-}
-
-/// The kind of queries of this name; packed ones by default.
-fn mode(name: Option<&str>) -> Result<Mode, Failure> {
-    let name = name.unwrap_or("packed");
-    let refuse = || Failure::Argument {
-        what: "kind of queries",
-        found: format!("{name:?}"),
-        needed: "packed, bits or compact; session queries need counters on a disk".into(),
-    };
-    match name.parse().map_err(|_| refuse())? {
-        Mode::Session => Err(refuse()),
-        mode => Ok(mode),
-    }
 }
 
 fn ckks_objects(description: &impl CkksDescription) -> Vec<SecuredObject> {

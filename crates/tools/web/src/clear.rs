@@ -7,10 +7,11 @@ use unspoken_store::ModelFiles;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::client::{parsed, published, written};
+use crate::client::published;
 use crate::continuation::{Beginning, continued_in_the_clear};
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
+use crate::values::{parsed, written};
 
 /// A model whose owner has published both halves.
 #[wasm_bindgen]

@@ -5,19 +5,19 @@ use std::io::{self, BufWriter, Write};
 use std::sync::atomic::AtomicBool;
 
 use js_sys::{Function, Uint8Array};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_bytes::ByteBuf;
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::application::{Options, open};
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
-use crate::half::{Asked, WebHalf};
+use crate::half::{Asked, Options, WebHalf, open};
 use crate::question::{Answer, Question};
 use crate::seal::{Purpose, seal, unseal};
+use crate::values::{parsed, written};
 
 /// Bytes of a chunk of keys.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -364,19 +364,6 @@ pub(crate) fn published(bytes: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Failu
     let model: PublishedModel =
         decode(bytes, MAX_MODEL_BYTES).map_err(|error| Failure::Model(format!("read a published model: {error}")))?;
     Ok(model.files.into_iter().map(|file| (file.name, file.content)).collect())
-}
-
-/// A value that JavaScript wrote.
-pub(crate) fn parsed<T: for<'de> Deserialize<'de>>(what: &'static str, value: JsValue) -> Result<T, JsValue> {
-    serde_wasm_bindgen::from_value(value).map_err(|error| {
-        let needed = "the form that the types of this package describe".into();
-        Failure::Argument { what, found: error.to_string(), needed }.into()
-    })
-}
-
-/// A value for JavaScript.
-pub(crate) fn written<T: Serialize>(value: &T) -> Result<JsValue, JsValue> {
-    Ok(serde_wasm_bindgen::to_value(value)?)
 }
 
 /// Passes bytes to a function of JavaScript and hashes them.

@@ -9,8 +9,8 @@ use unspoken_protocol::ClientHalf;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::client::written;
 use crate::failure::Failure;
+use crate::values::written;
 
 /// A text to continue: what the service may read, what it must not see, and how many tokens may follow.
 pub(crate) struct Beginning<'a> {

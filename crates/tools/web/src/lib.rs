@@ -12,6 +12,7 @@ mod progress;
 mod question;
 mod seal;
 mod security;
+mod values;
 
 pub use clear::ClearModel;
 pub use client::{Client, Request};

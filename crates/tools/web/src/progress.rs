@@ -4,8 +4,8 @@ use serde::Serialize;
 use unspoken_wire::{AnswerFrame, AnswerReader};
 use wasm_bindgen::prelude::*;
 
-use crate::client::written;
 use crate::failure::Failure;
+use crate::values::written;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"

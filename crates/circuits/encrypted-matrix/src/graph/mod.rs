@@ -57,6 +57,18 @@ impl Node {
     pub fn shape(&self) -> (usize, usize) {
         self.shape
     }
+
+    /// The number of an earlier node with the same value, if there is one: of the inner operand of two transposes, or
+    /// of the operand of a reshape that changes nothing. `operand` is the number of the operand, and its node.
+    fn same_as(&self, operand: Option<(usize, &Node)>) -> Option<usize> {
+        match (&self.operation, operand) {
+            (Operation::Transpose, Some((_, Node { operation: Operation::Transpose, operands, .. }))) => {
+                operands.first().copied()
+            }
+            (Operation::Reshape(shape), Some((number, node))) if node.shape == *shape => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// An expression of matrices: a list of nodes, each applied to earlier nodes. The last node is the result. A node that
@@ -142,7 +154,7 @@ impl Graph {
         for (number, node) in self.nodes.iter().enumerate() {
             let operand = node.operands.first().map(|&operand| representatives[operand]);
             let operand = operand.and_then(|operand| Some((operand, self.nodes.get(operand)?)));
-            let same = node.operation.same_as(operand).map(|same| representatives[same]);
+            let same = node.same_as(operand).map(|same| representatives[same]);
             representatives.push(same.unwrap_or(number));
         }
         representatives

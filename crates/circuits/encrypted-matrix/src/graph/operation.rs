@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use ndarray::Array2;
 
-use super::Node;
 use crate::elementwise::check_equal;
 use crate::error::{EncryptedMatrixError, graph_error};
 use crate::indices::check_indices;
@@ -274,18 +273,6 @@ impl Operation {
             (Operation::Sum(axis), &[a]) => Ok(axis.output_shape(a)),
             (Operation::Reshape(shape), &[a]) => check_reshape(a, *shape).map(|()| *shape),
             _ => Err(self.refuse_operands(operands.len())),
-        }
-    }
-
-    /// The number of an earlier node with the same value, if there is one: of the inner operand of two transposes, or
-    /// of the operand of a reshape that changes nothing. `operand` is the number of the operand, and its node.
-    pub(super) fn same_as(&self, operand: Option<(usize, &Node)>) -> Option<usize> {
-        match (self, operand) {
-            (Operation::Transpose, Some((_, Node { operation: Operation::Transpose, operands, .. }))) => {
-                operands.first().copied()
-            }
-            (Operation::Reshape(shape), Some((number, node))) if node.shape == *shape => Some(number),
-            _ => None,
         }
     }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use unspoken_ckks::Preset;
+use unspoken_classify::ClassifyOptions;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_store::{DataError, Dataset};
 
@@ -74,7 +75,7 @@ fn measure(harness: &mut Harness<'_>, preset: &str, set: Set, most: usize) -> an
     let model = fit(train.texts(), train.labels(), &options, &mut |_| {}, &Default::default())?;
     let (asked, whole) = (sample(&test, most)?, model.accuracy(&test));
     let data = ClassifierData { model, messages: asked.texts().to_vec(), source: name };
-    let mut fixture = ClassifierFixture::with_short_queries(&data, Preset::find(preset)?)?;
+    let mut fixture = ClassifierFixture::with_options(&data, Preset::find(preset)?, &ClassifyOptions::default())?;
     let (mut labels, mut seconds) = (Vec::new(), Vec::new());
     for texts in data.messages.chunks(fixture.batch_size()) {
         harness.progress(format!("{name}: {} of {} texts", labels.len(), asked.len()));

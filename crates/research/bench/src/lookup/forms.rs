@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use unspoken_ckks::Preset;
+use unspoken_classify::ClassifyOptions;
 use unspoken_query::QueryForm;
 
 use super::data::ClassifierData;
@@ -33,7 +35,8 @@ pub(super) fn run(
     let data = ClassifierData::with_columns(&harness.options.root, messages, columns)?;
     for case in forms {
         harness.progress(format!("{case} queries, {}: keys and one batch", case.preset));
-        let mut fixture = ClassifierFixture::of_form(&data, case)?;
+        let options = ClassifyOptions { plan: None, query: case.form, short_queries: case.short };
+        let mut fixture = ClassifierFixture::with_options(&data, Preset::find(case.preset)?, &options)?;
         let full = fixture.batch_size();
         let messages = &data.messages[..full.min(data.messages.len())];
         let mut measurement = PlanMeasurement::default();

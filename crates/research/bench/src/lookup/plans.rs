@@ -13,7 +13,6 @@ use unspoken_rlwe::EvaluationKeys;
 
 use super::PAPER;
 use super::data::ClassifierData;
-use super::forms::FormCase;
 use crate::clock::{Clock, Stopwatch, median};
 use crate::error::larger_error;
 use crate::harness::Harness;
@@ -104,36 +103,21 @@ pub(super) fn run(
 }
 
 impl ClassifierFixture {
-    /// A fixture for direct queries.
+    /// A fixture for direct queries with this plan.
     pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: LookupPlan) -> anyhow::Result<Self> {
         // Full queries alone, as the tables compare them.
         let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, short_queries: false };
-        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
-        Self::with_server(data, preset, plan, server)
+        Self::with_options(data, preset, &options)
     }
 
-    /// A fixture for direct queries, full and small ones, with the cheapest plan.
-    pub(super) fn with_short_queries(data: &ClassifierData, preset: &Preset) -> anyhow::Result<Self> {
-        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &ClassifyOptions::default())?;
-        let plan = server.header().plan().parse()?;
-        Self::with_server(data, preset, plan, server)
-    }
-
-    /// A fixture for a query form, with the cheapest plan.
-    pub(super) fn of_form(data: &ClassifierData, case: &FormCase) -> anyhow::Result<Self> {
-        let preset = Preset::find(case.preset)?;
-        let options = ClassifyOptions { plan: None, query: case.form, short_queries: case.short };
-        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
-        let plan = server.header().plan().parse()?;
-        Self::with_server(data, preset, plan, server)
-    }
-
-    fn with_server(
+    /// A fixture with these options of the server.
+    pub(super) fn with_options(
         data: &ClassifierData,
         preset: &Preset,
-        plan: LookupPlan,
-        server: ClassifyServer,
+        options: &ClassifyOptions,
     ) -> anyhow::Result<Self> {
+        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, options)?;
+        let plan = server.header().plan().parse()?;
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
