@@ -60,15 +60,14 @@ impl Engine {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         (client, network): (&ClientName, Option<Network>),
-        offer: &Application,
+        application: &Application,
         entry: Arc<Entry>,
         query: Query,
         progress: Arc<AnswerProgress>,
     ) -> Result<Bytes, Refusal> {
         let id = client_id(client, network, entry.id);
-        let (name, work) = (offer.name(), offer.work_bytes());
-        let queue = self.gathering_queues.get(name).unwrap_or(&self.queue);
-        self.work(queue, client, (name, offer), entry, work, move |job, memory| {
+        let queue = self.gathering_queues.get(application.name()).unwrap_or(&self.queue);
+        self.work(queue, client, application, entry, move |job, memory| {
             let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
             job.compute(id, &keys, &query, work, &progress)
@@ -81,14 +80,12 @@ impl Engine {
     pub(crate) async fn complete(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &Application,
+        application: &Application,
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
-        let name = entry.meta.application.clone();
         // With the memory of an answer, so that keys never take the place of buffers that answers keep for later ones.
-        let work = offer.work_bytes();
-        let job = self.work(&self.queue, client, (&name, offer), entry.clone(), work, move |job, memory| {
+        let job = self.work(&self.queue, client, application, entry.clone(), move |job, memory| {
             let _guard = guard;
             let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
             if let Err(refusal) = job.load(memory.keys) {
@@ -115,21 +112,20 @@ impl Engine {
         self: &Arc<Self>,
         queue: &FairQueue,
         client: &ClientName,
-        (name, offer): (&str, &Application),
+        application: &Application,
         entry: Arc<Entry>,
-        work_bytes: u64,
         work: impl FnOnce(&Job, JobMemory) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let deadline = tokio::time::sleep(self.answer_timeout);
         tokio::pin!(deadline);
         let turn = turn_name(client, entry.id);
         let cancel = CancelOnDrop::default();
-        let (engine, name, offer) = (self.clone(), name.to_owned(), offer.clone());
-        let job = Arc::new(Job { engine, name, offer, entry, cancel: cancel.0.clone() });
+        let (engine, application) = (self.clone(), application.clone());
+        let job = Arc::new(Job { engine, application, entry, cancel: cancel.0.clone() });
         let ready = async {
             let slot = queue.acquire(&turn).await;
             let slot = slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?;
-            Ok::<_, Refusal>((slot, job.reserve(work_bytes).await?))
+            Ok::<_, Refusal>((slot, job.reserve().await?))
         };
         let (slot, memory) = tokio::select! {
             ready = ready => ready?,
@@ -147,7 +143,7 @@ impl Engine {
             let _busy = OnDrop(|| engine.metrics.busy.dec());
             let start = Instant::now();
             let result = work(&job, memory);
-            if job.offer.gathering.is_none() {
+            if job.application.gathering.is_none() {
                 engine.note_time(start.elapsed());
             }
             result
@@ -169,9 +165,9 @@ impl Engine {
     }
 
     /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
-    pub(crate) fn check_header(&self, offer: &Application, entry: &Entry) -> Result<u64, Refusal> {
-        let header = self.store.read_header(entry, offer.half().key_limits().front_bytes)?;
-        let bytes = offer.half().loaded_key_bytes(&header);
+    pub(crate) fn check_header(&self, application: &Application, entry: &Entry) -> Result<u64, Refusal> {
+        let header = self.store.read_header(entry, application.half().key_limits().front_bytes)?;
+        let bytes = application.half().loaded_key_bytes(&header);
         bytes.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
     }
 
@@ -217,23 +213,22 @@ impl Query {
 /// Work of one request with the keys of one bundle.
 struct Job {
     engine: Arc<Engine>,
-    /// Name of the application that is asked. The bundle may belong to another application.
-    name: String,
-    offer: Application,
+    /// The application that is asked. The bundle may have been declared for another one.
+    application: Application,
     entry: Arc<Entry>,
     cancel: Arc<AtomicBool>,
 }
 
 impl Job {
-    /// Waits for memory: for the keys, unless they are loaded, and for `work_bytes`.
-    async fn reserve(self: &Arc<Self>, work_bytes: u64) -> Result<JobMemory, Refusal> {
-        let job = self.clone();
-        self.engine.cache.reserve_job(self.entry.id, work_bytes, move || job.loaded_key_bytes()).await
+    /// Waits for memory: for the keys, unless they are loaded, and for the computation and its answer.
+    async fn reserve(self: &Arc<Self>) -> Result<JobMemory, Refusal> {
+        let (job, work) = (self.clone(), self.application.work_bytes());
+        self.engine.cache.reserve_job(self.entry.id, work, move || job.loaded_key_bytes()).await
     }
 
     /// Bytes of memory that the keys need. Blocks.
     fn loaded_key_bytes(&self) -> Result<u64, Refusal> {
-        self.engine.check_header(&self.offer, &self.entry).or_else(|refusal| {
+        self.engine.check_header(&self.application, &self.entry).or_else(|refusal| {
             // The bundle was valid when it was finished: checks whether it was damaged since.
             if self.entry.is_ready() && is_final_rejection(refusal.code) {
                 let reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
@@ -252,7 +247,7 @@ impl Job {
                 let _permit = Handle::current().block_on(self.engine.loads.acquire());
                 let start = Instant::now();
                 let keys = self.load_checked()?;
-                self.engine.metrics.loaded(&self.name, start.elapsed());
+                self.engine.metrics.loaded(self.application.name(), start.elapsed());
                 Ok::<_, Refusal>(keys)
             })?,
         };
@@ -261,7 +256,7 @@ impl Job {
             cache.remove(self.entry.id);
         }
         // Another application may have loaded them.
-        let checked = self.offer.half().check_keys(loaded.keys().ok_or_else(internal)?);
+        let checked = self.application.half().check_keys(loaded.keys().ok_or_else(internal)?);
         checked.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))?;
         Ok(loaded)
     }
@@ -269,7 +264,7 @@ impl Job {
     /// Lets the application parse the bundle while its checksum is computed.
     fn load_checked(&self) -> Result<LoadedKeys, Refusal> {
         let mut reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
-        let loaded = self.offer.load_keys(&mut reader);
+        let loaded = self.application.load_keys(&mut reader);
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Refusal::shutting_down());
         }
@@ -290,13 +285,13 @@ impl Job {
         memory: Reservation,
         progress: &AnswerProgress,
     ) -> Result<Bytes, Refusal> {
-        let (name, limits) = (&self.name, self.offer.half().limits());
+        let (name, limits) = (self.application.name(), self.application.half().limits());
         let start = Instant::now();
         let (keys, query) = (keys.keys().ok_or_else(internal)?.clone(), query.bytes().clone());
         let request = OwnedRequest { client, keys, query, cancel: Arc::clone(&self.cancel) };
         let computations = if limits.waits_for_others { usize::MAX } else { self.engine.workers };
         let observe = |requests| self.engine.metrics.answered_together(name, requests);
-        let answer = self.offer.answer(request, progress, None, computations, observe).map_err(|error| {
+        let answer = self.application.answer(request, progress, None, computations, observe).map_err(|error| {
             log_internal(name, &error);
             Refusal::from_application(&error, ClientInput::Query)
         })?;

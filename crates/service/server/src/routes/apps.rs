@@ -25,7 +25,7 @@ use crate::steps::{AnswerSteps, Step};
 use crate::store::{Entry, KeyId, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
-    let names = service.applications.iter().map(|offer| offer.name().to_owned()).collect();
+    let names = service.applications.iter().map(|application| application.name().to_owned()).collect();
     message_response(&ApplicationList { names }, wants_json(&headers))
 }
 
@@ -35,13 +35,13 @@ pub(super) async fn describe(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let offer = service.application(&name)?;
+    let application = service.application(&name)?;
     // First: the limits may change with it.
-    let description = offer.half().describe();
-    let limits = offer.half().limits();
+    let description = application.half().describe();
+    let limits = application.half().limits();
     let limits = Limits {
-        key_format: offer.half().key_limits().format,
-        max_key_bytes: service.applications.max_key_bytes(offer.key_set),
+        key_format: application.half().key_limits().format,
+        max_key_bytes: service.applications.max_key_bytes(application.key_set),
         max_query_bytes: limits.query_bytes as u64,
         max_answer_bytes: limits.answer_bytes as u64,
     };
@@ -71,26 +71,27 @@ pub(super) async fn ask(
     Extension(log): Extension<Arc<RequestLog>>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let offer = service.application(&name)?;
+    let application = service.application(&name)?;
     let id = key_parameter(request.uri().query())?;
     let entry = service.engine.store.find(&client, id)?;
     entry.mark_used();
     check_usable(&service, &entry)?;
-    check_key(offer, &entry)?;
+    check_key(application, &entry)?;
 
     let turn = turn_name(&client, id);
     let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
     let network = parts.extensions.get::<Network>().copied();
     let mut memory = service.engine.bodies.arriving();
-    let limit = offer.half().limits().query_bytes;
+    let limit = application.half().limits().query_bytes;
     let bytes = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
     let query = Query::new(bytes, memory);
 
-    let (engine, offer, progress) = (service.engine.clone(), offer.clone(), Arc::new(AnswerProgress::new()));
+    let (engine, application, progress) =
+        (service.engine.clone(), application.clone(), Arc::new(AnswerProgress::new()));
     let reported = progress.clone();
     let answer = async move {
-        let bytes = engine.answer((&client, network), &offer, entry, query, reported).await?;
+        let bytes = engine.answer((&client, network), &application, entry, query, reported).await?;
         Ok(Bytes::from_owner(AnswerBytes { bytes, _permit: permit }))
     };
     if !accepts(&parts.headers, &[PROGRESS]) {
@@ -190,22 +191,22 @@ pub(super) fn check_usable(service: &Service, entry: &Entry) -> Result<(), Refus
     service.application_of(&entry.meta).map(drop).map_err(|_| Refusal::key_not_found())
 }
 
-fn check_key(offer: &Application, entry: &Entry) -> Result<(), Refusal> {
-    if entry.meta.key_set != offer.key_set.to_string() {
-        let (found, needed) = (&entry.meta.application, offer.name());
+fn check_key(application: &Application, entry: &Entry) -> Result<(), Refusal> {
+    if entry.meta.key_set != application.key_set.to_string() {
+        let (found, needed) = (&entry.meta.application, application.name());
         let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {needed:?}");
         let remedy = "upload keys for this application";
         return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
     }
-    check_format(offer, entry.meta.key_format)?;
+    check_format(application, entry.meta.key_format)?;
     if !entry.is_ready() {
         return Err(incomplete(entry.offset(), entry.meta.length).into());
     }
     Ok(())
 }
 
-pub(super) fn check_format(offer: &Application, found: u32) -> Result<(), Refusal> {
-    let needed = offer.half().key_limits().format;
+pub(super) fn check_format(application: &Application, found: u32) -> Result<(), Refusal> {
+    let needed = application.half().key_limits().format;
     if found != needed {
         return Err(Refusal::new(
             ProblemCode::UnsupportedFormat,

@@ -33,9 +33,9 @@ pub(super) async fn declare(
         false => decode(&bytes, MAX_CONTROL_BYTES)?,
     };
     let declared = CheckedDeclaration::try_from(declared)?;
-    let offer = service.application(&declared.application)?;
-    check_format(offer, declared.key_format)?;
-    let (key_set, limit) = (offer.key_set, service.applications.max_key_bytes(offer.key_set));
+    let application = service.application(&declared.application)?;
+    check_format(application, declared.key_format)?;
+    let (key_set, limit) = (application.key_set, service.applications.max_key_bytes(application.key_set));
     if declared.length > limit {
         return Err(Refusal::new(
             ProblemCode::TooLarge,

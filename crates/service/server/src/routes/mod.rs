@@ -155,7 +155,8 @@ fn unready(service: &Service) -> Option<String> {
         return Some("the disk for keys failed\n".into());
     }
     let applications = service.applications.iter();
-    let reasons = applications.filter_map(|offer| Some((offer.name(), offer.half().check_ready().err()?)));
+    let reasons =
+        applications.filter_map(|application| Some((application.name(), application.half().check_ready().err()?)));
     let lines: String = reasons.map(|(name, reason)| format!("{name}: {reason}\n")).collect();
     (!lines.is_empty()).then_some(lines)
 }

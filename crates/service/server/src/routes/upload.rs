@@ -35,13 +35,13 @@ pub(super) async fn append(
     request: Request,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application_of(&entry.meta)?.clone();
+    let application = service.application_of(&entry.meta)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
 
     let (guard, replaced) = entry.take_over().await;
     service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
-    let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
+    let mut writer = Writer { engine: service.engine.clone(), application, entry: entry.clone(), _guard: guard };
     let deadlines = service.body_deadlines();
     let mut pieces = BodyPieces::new(body, deadlines.clone());
     let mut memory = service.engine.bodies.arriving();
@@ -93,7 +93,7 @@ fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
 /// even if the client disconnects.
 struct Writer {
     engine: Arc<Engine>,
-    offer: Application,
+    application: Application,
     entry: Arc<Entry>,
     _guard: WriteGuard,
 }
@@ -114,14 +114,14 @@ impl Writer {
 
     /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
-        let header_end = (self.offer.half().key_limits().front_bytes as u64).min(self.entry.meta.length);
+        let header_end = (self.application.half().key_limits().front_bytes as u64).min(self.entry.meta.length);
         let end = self.entry.offset();
         if end < header_end || end - just_written >= header_end {
             return Ok(());
         }
         let (_, limit) = self.engine.cache.usage();
-        let work = self.offer.work_bytes();
-        match self.engine.check_header(&self.offer, &self.entry) {
+        let work = self.application.work_bytes();
+        match self.engine.check_header(&self.application, &self.entry) {
             Ok(needed) if needed.saturating_add(work) > limit => {
                 self.engine.store.discard(&self.entry)?;
                 Err(Refusal::new(
@@ -149,13 +149,13 @@ pub(super) async fn complete(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application_of(&entry.meta)?;
+    let application = service.application_of(&entry.meta)?;
     let (guard, _) = entry.take_over().await;
     if !entry.is_ready() {
         if entry.offset() != entry.meta.length {
             return Err(incomplete(entry.offset(), entry.meta.length).into());
         }
-        service.engine.complete(&client, offer, entry.clone(), guard).await?;
+        service.engine.complete(&client, application, entry.clone(), guard).await?;
     }
     Ok(status_response(&service, &entry, &headers))
 }
