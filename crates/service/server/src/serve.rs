@@ -306,7 +306,7 @@ fn engine(
     })
 }
 
-/// Removes expired bundles, reads changed tokens and certificates, and tests the disk.
+/// Deletes expired bundles, reads changed tokens and certificates, and tests the disk.
 async fn sweep(service: Arc<Service>) {
     let every = service.timeouts.sweep;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -328,8 +328,8 @@ async fn sweep(service: Arc<Service>) {
 fn sweep_once(service: &Service) {
     let engine = &service.engine;
     for id in engine.store.sweep() {
-        tracing::info!(key = %id, "expired bundle removed");
-        engine.cache.remove(id);
+        tracing::info!(key = %id, "expired bundle deleted");
+        engine.cache.evict(id);
     }
     engine.cache.tidy();
     engine.store.probe();
