@@ -160,7 +160,7 @@ impl Server {
     /// # Errors
     /// If a metric of such a name is there.
     pub fn add_metrics(&self, collector: Box<dyn Collector>) -> Result<(), ServerError> {
-        Ok(self.service.engine.metrics.add(collector)?)
+        Ok(self.service.engine.metrics.registry.register(collector)?)
     }
 
     /// Reads tokens, certificate and key again when the signal arrives; they are also read every `timeouts.sweep`.
