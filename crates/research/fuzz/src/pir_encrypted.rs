@@ -16,7 +16,7 @@ use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, KeyGenerator, 
 
 use crate::Target;
 use crate::fixtures::CLIENT;
-use crate::retrieve::{CHECKSUM_BYTES, NoCounters, append_checksum};
+use crate::pir::{CHECKSUM_BYTES, NoCounters, append_checksum};
 
 const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 200, candidates: 2, seed: [3; 16] };
 
@@ -119,7 +119,7 @@ fn request(question: UploadQuestion) -> Vec<u8> {
 
 /// `EncryptedServer::answer` for uploads: the owner reads the reply to an accepted one.
 pub static UPLOAD: Target = Target {
-    name: "retrieve_upload",
+    name: "pir_upload",
     run: |data| match SERVER.answer(&Request::new(CLIENT, &KEYS, data), &Call::new(&AtomicBool::new(true))) {
         Ok(reply) => {
             OWNER.check_answer(&reply, 1).expect("a reply");
@@ -145,7 +145,7 @@ pub static UPLOAD: Target = Target {
 
 /// `UploadClient::read`: an accepted reply is of the owner's layout.
 pub static REPLY: Target = Target {
-    name: "retrieve_upload_reply",
+    name: "pir_upload_reply",
     run: |data| match OWNER.read(data, &[]) {
         Ok(states) => {
             assert!(matches!(states.as_slice(), [state] if data.starts_with(&state.version.to_le_bytes())));
@@ -168,7 +168,7 @@ pub static REPLY: Target = Target {
 
 /// `Declaration::from_bytes`: the same declaration again; its size is bounded.
 pub static DECLARATION: Target = Target {
-    name: "retrieve_declaration",
+    name: "pir_declaration",
     run: |data| {
         let Ok(declaration) = Declaration::from_bytes(data) else { return false };
         let again = Declaration::from_bytes(&declaration.to_bytes().expect("a text")).expect("its own bytes");
