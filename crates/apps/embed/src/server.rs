@@ -170,7 +170,6 @@ impl EmbedServer {
             precision = Some(check(full.map_or(error, |full| full.max(error)))?);
         }
         key_plan.extend(&few.keys);
-        let FewTokens { strided, small_period, .. } = few;
         let error = precision.map_or(0.0, |precision| precision.error_bound);
         let lookup = scaled.lookup;
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
@@ -178,24 +177,12 @@ impl EmbedServer {
             .with_unit(unit)
             .with_error_bound(error)
             .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
-        let own = proto::Description {
-            subtables: shape.subtables as u32,
-            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
-            columns: lookup.shape().2 as u32,
-            width: shape.width as u32,
-            query_level: lookup.input_level() as u32,
-            pairs: options.form == OutputForm::Pairs,
-            query_form: options.query.to_string(),
-            small_period: small_period as u32,
-            strided_tokens: strided.as_ref().map_or(0, Strided::tokens) as u32,
-            strided_level: strided.as_ref().map_or(0, Strided::level) as u32,
-        };
-        let description = Description::new(header, own)?;
+        let description = Description::new(header, own_description(shape, options, &lookup, &few))?;
         Ok(Attempt::Made(EmbedServer {
             encoder,
             reader,
             lookup,
-            strided,
+            strided: few.strided,
             description,
             precision,
             storage: KeyStorage::Expanded,
@@ -485,6 +472,22 @@ impl FewTokens {
             few.small_period = least_period;
         }
         Ok(few)
+    }
+}
+
+/// What the description says beside the header.
+fn own_description(shape: Shape, options: &EmbedOptions, lookup: &Lookup, few: &FewTokens) -> proto::Description {
+    proto::Description {
+        subtables: shape.subtables as u32,
+        // Narrow tables are padded, and the root of unity of an index depends on the padded width.
+        columns: lookup.shape().2 as u32,
+        width: shape.width as u32,
+        query_level: lookup.input_level() as u32,
+        pairs: options.form == OutputForm::Pairs,
+        query_form: options.query.to_string(),
+        small_period: few.small_period as u32,
+        strided_tokens: few.strided.as_ref().map_or(0, Strided::tokens) as u32,
+        strided_level: few.strided.as_ref().map_or(0, Strided::level) as u32,
     }
 }
 
