@@ -23,7 +23,7 @@ use unspoken_matrix::MatrixError as MatrixFailure;
 use unspoken_offers::Protocol;
 use unspoken_oprf::OprfError;
 use unspoken_pir::PirError;
-use unspoken_pir_scheme::LayoutError;
+use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
@@ -337,10 +337,12 @@ fn of_retrieval(error: &PirError) -> PyErr {
     match error {
         PirError::Protocol(error) => of_protocol(error),
         PirError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
-        PirError::Sealed | PirError::OtherSealing | PirError::Layout(LayoutError::Kind { .. }) => {
+        PirError::Sealed | PirError::OtherSealing | PirError::Pir(SchemeError::Kind { .. }) => {
             ConfigurationError::new_err(message)
         }
-        PirError::Layout(_) => MismatchError::new_err(message),
+        PirError::Layout(_) | PirError::Pir(SchemeError::Cell { .. } | SchemeError::Length { .. }) => {
+            MismatchError::new_err(message)
+        }
         PirError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
     }
@@ -385,7 +387,7 @@ fn of_database(error: &DatabaseFailure) -> PyErr {
     let message = database_message(error);
     match error {
         DatabaseFailure::Locked { .. } => DatabaseLockedError::new_err(message),
-        DatabaseFailure::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        DatabaseFailure::Pir(SchemeError::Record { .. }) => NoSuchIndexError::new_err(message),
         _ => DatabaseError::new_err(message),
     }
 }
