@@ -9,8 +9,8 @@ use unspoken_database::Declaration;
 use unspoken_pir::{Description, EncryptedServer, PirOptions, UploadClient, UploadQuestion};
 use unspoken_pir_scheme::encrypted::EncryptedView;
 use unspoken_pir_scheme::{
-    DatabaseVersion, EncryptedEntry, Layout, Mode, PirParameters, Planes, PreparedKeys, Preset, TableKind, Tables,
-    Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
+    DatabaseVersion, EncryptedEntry, Layout, Mode, PirParameters, Planes, PreparedKeys, Preset, SchemeError, TableKind,
+    Tables, Upload, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLoader, Request, ServerHalf};
 
@@ -52,7 +52,7 @@ impl DatabaseVersion for Version {
 
 struct Shelf;
 
-fn state(upload: Upload, chunks: u64) -> Result<UploadState, UploadError> {
+fn state(upload: Upload, chunks: u64) -> Result<UploadState, SchemeError> {
     Ok(UploadState { version: 1, upload, chunks })
 }
 
@@ -77,21 +77,21 @@ impl UploadedDatabase for Shelf {
         true
     }
 
-    fn upload_state(&self) -> Result<UploadState, UploadError> {
+    fn upload_state(&self) -> Result<UploadState, SchemeError> {
         Ok(UploadState { version: 1, upload: Upload { id: 0, base: 0 }, chunks: 0 })
     }
 
-    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError> {
+    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, SchemeError> {
         assert!(entries.len() <= OWNER.most_entries());
         for (_, bytes) in entries {
             let entry = EncryptedEntry::from_bytes(&TABLES, bytes);
-            let entry = entry.map_err(|error| UploadError::refused("entry", error, "a sound one"))?;
+            let entry = entry.map_err(|error| SchemeError::upload("entry", error, "a sound one"))?;
             assert!(entry.to_bytes(&TABLES) == *bytes, "the bytes changed");
         }
         state(upload, chunk)
     }
 
-    fn commit_upload(&self, upload: Upload, chunks: u64, _: &AtomicBool) -> Result<UploadState, UploadError> {
+    fn commit_upload(&self, upload: Upload, chunks: u64, _: &AtomicBool) -> Result<UploadState, SchemeError> {
         state(upload, chunks)
     }
 }
