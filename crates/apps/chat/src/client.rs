@@ -25,7 +25,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::constant_time;
 use crate::description::{Description, RESULT_BOUND};
 use crate::error::ChatError;
-use crate::message::{Reply, Request};
+use crate::message::{ChatRequest, Reply};
 use crate::session_id::SessionId;
 
 /// A question of a session.
@@ -67,7 +67,7 @@ impl fmt::Debug for Question {
 
 /// A question, encoded for encryption. Wiped when dropped.
 pub struct EncodedQuestion {
-    request: Request,
+    request: ChatRequest,
     input: Input,
 }
 
@@ -366,15 +366,15 @@ impl ClientHalf for ChatClient {
         let encode = |question: &Q| match question.borrow() {
             Question::Begin { session, public } => {
                 self.description.check_public_tokens(public.len())?;
-                let request = Request::Begin { session: *session, tokens: public.clone() };
+                let request = ChatRequest::Begin { session: *session, tokens: public.clone() };
                 Ok(EncodedQuestion { request, input: Input::None })
             }
             Question::Pass { session, chunk, tokens } => {
-                let request = Request::Pass { session: *session, chunk: *chunk };
+                let request = ChatRequest::Pass { session: *session, chunk: *chunk };
                 Ok(EncodedQuestion { request, input: self.arrange(tokens)? })
             }
             Question::End { session } => {
-                Ok(EncodedQuestion { request: Request::End { session: *session }, input: Input::None })
+                Ok(EncodedQuestion { request: ChatRequest::End { session: *session }, input: Input::None })
             }
         };
         questions.iter().map(encode).collect()
@@ -401,7 +401,7 @@ impl ClientHalf for ChatClient {
         };
         let wrong = |found: &str| Err(ChatError::mismatch("answer", found, "the answer to this question"));
         let answer = match (request, Reply::from_bytes(control)?) {
-            (Request::Begin { tokens, .. }, Reply::Begun { public_tokens, chunks }) => {
+            (ChatRequest::Begin { tokens, .. }, Reply::Begun { public_tokens, chunks }) => {
                 let needed = self.description.prefix() + tokens.len();
                 let room = self.description.chunks_after(needed);
                 if (public_tokens as usize, chunks as usize) != (needed, room) {
@@ -409,11 +409,11 @@ impl ClientHalf for ChatClient {
                 }
                 Answer::Begun { public_tokens: needed, chunks: room }
             }
-            (Request::Pass { chunk, .. }, Reply::Passed { chunk: found }) if found == *chunk => {
+            (ChatRequest::Pass { chunk, .. }, Reply::Passed { chunk: found }) if found == *chunk => {
                 Answer::Passed(self.open_logits(vectors)?)
             }
-            (Request::Pass { .. }, Reply::Unknown) => Answer::Unknown,
-            (Request::End { .. }, Reply::Ended) => Answer::Ended,
+            (ChatRequest::Pass { .. }, Reply::Unknown) => Answer::Unknown,
+            (ChatRequest::End { .. }, Reply::Ended) => Answer::Ended,
             _ => return wrong("one of another kind"),
         };
         Ok(vec![answer])

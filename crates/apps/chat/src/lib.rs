@@ -6,23 +6,23 @@ mod description;
 mod drafts;
 mod error;
 mod generation;
-mod kept;
 mod keys;
 mod message;
 mod part;
 mod server;
 mod session_id;
 mod sessions;
+mod stored;
 
 pub use client::{Answer, ChatClient, EncodedQuestion, Logits, Question};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;
 pub use generation::{End, PrivateGeneration, Statistics};
-pub use kept::SessionStore;
 pub use keys::ChatKeys;
 pub use server::{ChatServer, PassInput, ServedModel, ServerOptions, small_degree};
 pub use session_id::SessionId;
+pub use stored::SessionStore;
 
 mod proto {
     #![allow(missing_docs)]

@@ -10,7 +10,7 @@ use crate::session_id::SessionId;
 pub(crate) const CONTROL_BYTES: usize = 64;
 
 /// What a query asks for.
-pub(crate) enum Request {
+pub(crate) enum ChatRequest {
     /// Begins a session after these public tokens.
     Begin { session: SessionId, tokens: Vec<u32> },
     /// Runs a chunk.
@@ -19,18 +19,18 @@ pub(crate) enum Request {
     End { session: SessionId },
 }
 
-impl Request {
+impl ChatRequest {
     /// Serialises.
     pub fn to_bytes(&self) -> Vec<u8> {
         use proto::query::Kind;
         let kind = match self {
-            Request::Begin { session, tokens } => {
+            ChatRequest::Begin { session, tokens } => {
                 Kind::Begin(proto::Begin { session: session.to_bytes().to_vec(), tokens: token_bytes(tokens) })
             }
-            Request::Pass { session, chunk } => {
+            ChatRequest::Pass { session, chunk } => {
                 Kind::Pass(proto::Pass { session: session.to_bytes().to_vec(), chunk: *chunk })
             }
-            Request::End { session } => Kind::End(proto::End { session: session.to_bytes().to_vec() }),
+            ChatRequest::End { session } => Kind::End(proto::End { session: session.to_bytes().to_vec() }),
         };
         proto::Query { kind: Some(kind) }.encode_to_vec()
     }
@@ -54,10 +54,12 @@ impl Request {
                     let found = format!("{} bytes of public tokens", tokens.len());
                     ChatError::mismatch("query", found, format!("four each, and at most {most} tokens"))
                 })?;
-                Request::Begin { session: session_of(&session)?, tokens: found }
+                ChatRequest::Begin { session: session_of(&session)?, tokens: found }
             }
-            Some(Kind::Pass(proto::Pass { session, chunk })) => Request::Pass { session: session_of(&session)?, chunk },
-            Some(Kind::End(proto::End { session })) => Request::End { session: session_of(&session)? },
+            Some(Kind::Pass(proto::Pass { session, chunk })) => {
+                ChatRequest::Pass { session: session_of(&session)?, chunk }
+            }
+            Some(Kind::End(proto::End { session })) => ChatRequest::End { session: session_of(&session)? },
             None => {
                 return Err(ChatError::mismatch("query", "no kind", "begin, pass or end; update the older side"));
             }
@@ -137,14 +139,16 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_they_were_written() {
-        let begin = Request::Begin { session: SESSION, tokens: vec![3, u32::MAX, 0] };
-        let Request::Begin { session, tokens } = Request::from_bytes(&begin.to_bytes(), 3).unwrap() else { panic!() };
+        let begin = ChatRequest::Begin { session: SESSION, tokens: vec![3, u32::MAX, 0] };
+        let ChatRequest::Begin { session, tokens } = ChatRequest::from_bytes(&begin.to_bytes(), 3).unwrap() else {
+            panic!()
+        };
         assert_eq!((session, tokens), (SESSION, vec![3, u32::MAX, 0]));
-        let pass = Request::Pass { session: SESSION, chunk: 9 };
-        let read = Request::from_bytes(&pass.to_bytes(), 0).unwrap();
-        assert!(matches!(read, Request::Pass { session: SESSION, chunk: 9 }));
-        let read = Request::from_bytes(&Request::End { session: SESSION }.to_bytes(), 0).unwrap();
-        assert!(matches!(read, Request::End { session: SESSION }));
+        let pass = ChatRequest::Pass { session: SESSION, chunk: 9 };
+        let read = ChatRequest::from_bytes(&pass.to_bytes(), 0).unwrap();
+        assert!(matches!(read, ChatRequest::Pass { session: SESSION, chunk: 9 }));
+        let read = ChatRequest::from_bytes(&ChatRequest::End { session: SESSION }.to_bytes(), 0).unwrap();
+        assert!(matches!(read, ChatRequest::End { session: SESSION }));
         let begun = Reply::Begun { public_tokens: 5, chunks: 2 };
         for reply in [begun, Reply::Passed { chunk: 3 }, Reply::Ended, Reply::Unknown] {
             assert_eq!(Reply::from_bytes(&reply.to_bytes()).unwrap(), reply);
@@ -154,9 +158,9 @@ mod tests {
 
     #[test]
     fn malformed_requests_are_refused() {
-        let begin = Request::Begin { session: SESSION, tokens: vec![1; 9] }.to_bytes();
+        let begin = ChatRequest::Begin { session: SESSION, tokens: vec![1; 9] }.to_bytes();
         let refused = |bytes: &[u8], most, found: &str| {
-            let error = Request::from_bytes(bytes, most).err().unwrap().to_string();
+            let error = ChatRequest::from_bytes(bytes, most).err().unwrap().to_string();
             assert!(error.contains(found), "{found}: {error}");
         };
         refused(&begin, 8, "at most 8 tokens");

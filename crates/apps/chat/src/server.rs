@@ -1,10 +1,10 @@
 //! The server's half: runs encrypted chunks after public tokens.
 
 mod half;
-mod keeping;
 mod options;
 mod public;
 mod state;
+mod storing;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use unspoken_rlwe::{CompactQuery, KeyStorage};
 
 pub use self::options::{PassInput, ServedModel, ServerOptions, small_degree};
 use self::public::PublicCaches;
-use self::state::{SavedSessions, SessionEntry, State};
+use self::state::{SessionEntry, State, StoredSessions};
 use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::keys::{self, ChatKeys};
@@ -29,7 +29,7 @@ use crate::message::Reply;
 use crate::part::{PartOf, RemoteHelpers};
 use crate::proto;
 use crate::session_id::SessionId;
-use crate::sessions::{Limits, Sessions};
+use crate::sessions::{SessionLimits, Sessions};
 
 /// Bits of the modulus of an answer above the scale of its values.
 const RESULT_ROOM_BITS: f64 = 8.0;
@@ -53,11 +53,11 @@ pub struct ChatServer {
     requirements: Requirements,
     /// Bytes of one session, with its public cache.
     session_bytes: u64,
-    limits: Limits,
+    limits: SessionLimits,
     sessions: Sessions<SessionEntry>,
     /// Keys and values of public tokens, for sessions of other processes: this process computes parts of their passes.
     public: PublicCaches,
-    saved: Option<SavedSessions>,
+    stored: Option<StoredSessions>,
     seeds: SeedGuard,
     storage: KeyStorage,
 }
@@ -66,6 +66,22 @@ pub struct ChatServer {
 struct FirstLayer {
     lookup: EmbeddingLookup,
     encoding: TokenEncoding,
+}
+
+impl FirstLayer {
+    /// The first layer of a program, if its input can be encoded as tokens. Adds what the lookup needs to the
+    /// requirements.
+    fn new(
+        program: &PassProgram,
+        encoder: &Encoder,
+        requirements: &mut Requirements,
+    ) -> Result<Option<Self>, ChatError> {
+        let lookup = program.embedding_lookup()?;
+        let (keys, bytes) = lookup.requirements(encoder, program.bootstrap())?;
+        requirements.keys.extend(&keys);
+        requirements.working_bytes = requirements.working_bytes.max(bytes);
+        Ok(program.token_encoding()?.map(|encoding| FirstLayer { lookup, encoding }))
+    }
 }
 
 /// The input of a pass, as it was received.
@@ -83,84 +99,24 @@ impl ChatServer {
     pub fn new(served: ServedModel, parameters: &CkksParameters, options: &ServerOptions) -> Result<Self, ChatError> {
         let encoder = Encoder::new(parameters);
         let program = served.program(parameters, options.chunk)?;
-        let ServedModel { id, model, prefix, context, least_public, .. } = served;
-        let chunk = program.layout().chunk();
-        let room = context.saturating_sub(prefix.len()) / chunk;
-        if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
-            let found = format!(
-                "{} chunks of {chunk} tokens after a prefix of {} in a context of {context}, {} sessions, {} for each \
-                 client",
-                options.chunks,
-                prefix.len(),
-                options.sessions,
-                options.sessions_per_client
-            );
-            return Err(ChatError::mismatch("options", found, "room for one chunk and one session"));
-        }
-        let chunks = options.chunks.min(room);
-        let mut requirements = requirements(&program, &encoder, (prefix.len(), context), chunks)?;
+        let chunks = session_chunks(&served, program.layout().chunk(), options)?;
+        let mut requirements = requirements(&program, &encoder, (served.prefix.len(), served.context), chunks)?;
         let first = match options.input {
             PassInput::Embeddings => None,
-            PassInput::Tokens => {
-                let lookup = program.embedding_lookup()?;
-                let (keys, bytes) = lookup.requirements(&encoder, program.bootstrap())?;
-                requirements.keys.extend(&keys);
-                requirements.working_bytes = requirements.working_bytes.max(bytes);
-                program.token_encoding()?.map(|encoding| FirstLayer { lookup, encoding })
-            }
+            PassInput::Tokens => FirstLayer::new(&program, &encoder, &mut requirements)?,
         };
         program.encode(&encoder)?;
         let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).map_err(ProtocolError::from)?;
-        let config = &model.config;
-        let cache_bytes = 2 * config.layers * config.kv_width() * context * size_of::<f32>();
+        let config = &served.model.config;
+        let cache_bytes = 2 * config.layers * config.kv_width() * served.context * size_of::<f32>();
         let session_bytes = requirements.session_bytes + cache_bytes as u64;
-        let room = options.session_bytes / session_bytes.max(1);
-        if room == 0 {
-            let found = format!("{} bytes", options.session_bytes);
-            let needed = format!("{session_bytes} for one; give more memory, or lower the chunks of a session");
-            return Err(ChatError::mismatch("memory for sessions", found, needed));
-        }
-        let limits = Limits {
-            sessions: options.sessions.min(usize::try_from(room).unwrap_or(usize::MAX)),
-            per_client: options.sessions_per_client,
-            age: options.age,
-            active: ACTIVE,
-        };
-        let (top, scale) = requirements.result;
-        let level = sent_level(parameters, scale, top);
-        let result = program.result();
-        let kind = match result.quantity {
-            Quantity::Logits => proto::Result::Logits,
-            _ => proto::Result::LastNorm,
-        };
-        let own = proto::Description {
-            width: config.width as u32,
-            heads: config.heads as u32,
-            head_width: config.head_width as u32,
-            vocabulary: config.vocabulary as u32,
-            context: context as u32,
-            prefix: prefix.len() as u32,
-            chunk: chunk as u32,
-            chunks: chunks as u32,
-            small_degree: small_degree(parameters) as u32,
-            input_level: program.input_level() as u32,
-            result_level: level as u32,
-            input_unit: program.input_unit(),
-            result_unit: result.unit,
-            result: i32::from(kind),
-            input: i32::from(if first.is_some() { proto::Input::Tokens } else { proto::Input::Embeddings }),
-            least_public: least_public as u32,
-        };
-        let bound = RESULT_BOUND * result.unit;
-        let vectors = program.layout().activation_vectors(result.width) * program.layout().parts;
-        let keys = requirements.keys.clone();
-        let header = CkksHeader::new(PROTOCOL, parameters, &id.to_bytes(), keys, PLAN.into(), bound)
-            .with_answer(vectors, level, scale);
+        let limits = session_limits(options, session_bytes)?;
+        let input = if first.is_some() { proto::Input::Tokens } else { proto::Input::Embeddings };
         Ok(ChatServer {
-            description: Description::new(header, own)?,
+            description: describe(&served, parameters, &program, &requirements, (chunks, input))?,
             encoder,
-            prefix: model.prefix_cache(&prefix)?,
-            model: Arc::clone(&model),
+            prefix: served.model.prefix_cache(&served.prefix)?,
+            model: served.model,
             program,
             first,
             bootstrapper,
@@ -169,7 +125,7 @@ impl ChatServer {
             limits,
             sessions: Sessions::new(limits),
             public: PublicCaches::new(limits.sessions),
-            saved: None,
+            stored: None,
             seeds: SeedGuard::default(),
             storage: options.storage,
         })
@@ -263,7 +219,7 @@ impl ChatServer {
             return Err(ChatError::mismatch("query", found, format!("{needed} for a pass")));
         }
         keys::check(&self.description, &keys.evaluation)?;
-        // First: a malformed query must not cost the reading of a kept session.
+        // First: a malformed query must not cost the reading of a stored session.
         let input = self.read_input(client, vectors)?;
         let Some(taken) = self.sessions.take((client, session))? else { return Ok(None) };
         let held = match taken.state() {
@@ -272,15 +228,15 @@ impl ChatServer {
         };
         let read = match held {
             Some(_) => None,
-            None => self.read_kept((client, session), call.cancel)?,
+            None => self.read_stored((client, session), call.cancel)?,
         };
         let Some(state) = held.or(read.as_ref()) else {
             taken.remove();
             return Ok(None);
         };
         let (state, written) = self.run_pass(keys, (state, chunk), input, call)?;
-        // Before the answer: what a client has an answer to is kept.
-        self.keep((client, session), &state);
+        // Before the answer: what a client has an answer to is stored.
+        self.store((client, session), &state);
         taken.commit(SessionEntry::Memory(state));
         let steps = self.steps();
         call.report(steps, steps);
@@ -342,6 +298,78 @@ impl ChatServer {
         let (public, tokens) = (Arc::clone(&state.public), state.tokens.clone());
         Ok((State { public, tokens, private, begun: true, chunks: state.chunks }, written))
     }
+}
+
+/// Chunks of a session: the number of the options, or as many as the context has room for.
+fn session_chunks(served: &ServedModel, chunk: usize, options: &ServerOptions) -> Result<usize, ChatError> {
+    let (prefix, context) = (served.prefix.len(), served.context);
+    let room = context.saturating_sub(prefix) / chunk;
+    if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
+        let found = format!(
+            "{} chunks of {chunk} tokens after a prefix of {prefix} in a context of {context}, {} sessions, {} for \
+             each client",
+            options.chunks, options.sessions, options.sessions_per_client
+        );
+        return Err(ChatError::mismatch("options", found, "room for one chunk and one session"));
+    }
+    Ok(options.chunks.min(room))
+}
+
+/// The limits of sessions that take `session_bytes` bytes each.
+fn session_limits(options: &ServerOptions, session_bytes: u64) -> Result<SessionLimits, ChatError> {
+    let room = options.session_bytes / session_bytes.max(1);
+    if room == 0 {
+        let found = format!("{} bytes", options.session_bytes);
+        let needed = format!("{session_bytes} for one; give more memory, or lower the chunks of a session");
+        return Err(ChatError::mismatch("memory for sessions", found, needed));
+    }
+    Ok(SessionLimits {
+        sessions: options.sessions.min(usize::try_from(room).unwrap_or(usize::MAX)),
+        per_client: options.sessions_per_client,
+        age: options.age,
+        active: ACTIVE,
+    })
+}
+
+/// What clients are told: the shapes of queries and answers, and the keys that passes need.
+fn describe(
+    served: &ServedModel,
+    parameters: &CkksParameters,
+    program: &PassProgram,
+    requirements: &Requirements,
+    (chunks, input): (usize, proto::Input),
+) -> Result<Description, ChatError> {
+    let (config, layout) = (&served.model.config, program.layout());
+    let (top, scale) = requirements.result;
+    let level = sent_level(parameters, scale, top);
+    let result = program.result();
+    let kind = match result.quantity {
+        Quantity::Logits => proto::Result::Logits,
+        _ => proto::Result::LastNorm,
+    };
+    let own = proto::Description {
+        width: config.width as u32,
+        heads: config.heads as u32,
+        head_width: config.head_width as u32,
+        vocabulary: config.vocabulary as u32,
+        context: served.context as u32,
+        prefix: served.prefix.len() as u32,
+        chunk: layout.chunk() as u32,
+        chunks: chunks as u32,
+        small_degree: small_degree(parameters) as u32,
+        input_level: program.input_level() as u32,
+        result_level: level as u32,
+        input_unit: program.input_unit(),
+        result_unit: result.unit,
+        result: i32::from(kind),
+        input: i32::from(input),
+        least_public: served.least_public as u32,
+    };
+    let bound = RESULT_BOUND * result.unit;
+    let vectors = layout.activation_vectors(result.width) * layout.parts;
+    let (id, keys) = (served.id.to_bytes(), requirements.keys.clone());
+    let header = CkksHeader::new(PROTOCOL, parameters, &id, keys, PLAN.into(), bound);
+    Description::new(header.with_answer(vectors, level, scale), own)
 }
 
 /// The lowest level for results of this scale, which are at `top`. Results are at most [`RESULT_BOUND`]. There is room

@@ -14,9 +14,9 @@ use unspoken_protocol::ClientId;
 use crate::error::ChatError;
 use crate::session_id::SessionId;
 
-/// Limits of sessions.
+/// SessionLimits of sessions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct SessionLimits {
     /// Sessions of all clients.
     pub sessions: usize,
     /// Sessions of one client.
@@ -36,7 +36,7 @@ type Removed = Box<dyn Fn(Key) + Send + Sync>;
 /// session. Of several such clients, the client with the oldest session loses it. An active session makes room only if
 /// its client then has no fewer sessions than the new client.
 pub(crate) struct Sessions<V> {
-    limits: Limits,
+    limits: SessionLimits,
     entries: Mutex<HashMap<Key, Entry<V>>>,
     removed: Option<Removed>,
 }
@@ -48,7 +48,7 @@ struct Entry<V> {
 }
 
 impl<V> Sessions<V> {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: SessionLimits) -> Self {
         Sessions { limits, entries: Mutex::new(HashMap::new()), removed: None }
     }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn sessions(sessions: usize, per_client: usize, age: Duration) -> Sessions<u32> {
-        Sessions::new(Limits { sessions, per_client, age, active: Duration::ZERO })
+        Sessions::new(SessionLimits { sessions, per_client, age, active: Duration::ZERO })
     }
 
     /// The sessions, and those that were removed since the last call.
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn active_sessions_of_clients_with_few_stay() {
-        let limits = Limits { sessions: 3, per_client: 2, age: LONG, active: LONG };
+        let limits = SessionLimits { sessions: 3, per_client: 2, age: LONG, active: LONG };
         let (sessions, removed) = watched(Sessions::new(limits));
         for (client, number) in [(ONE, 1), (ONE, 2), (TWO, 1)] {
             sessions.begin(client, id(number), 0).unwrap();

@@ -1,6 +1,6 @@
 //! Errors of this crate.
 
-use unspoken_embedding::{EmbeddingError, HeadError};
+use unspoken_embedding::EmbeddingError;
 use unspoken_lookup::LookupError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_query::{QueryError, lookup_error_kind};
@@ -18,10 +18,7 @@ pub enum ClassifyError {
     /// The lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The head does not fit the table.
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    /// The codes are invalid.
+    /// The head does not fit the table, or the codes are invalid.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
     /// A text has more tokens than the service reads. An empty text was sent in its place, so that the service does not
@@ -53,7 +50,7 @@ impl ApplicationError for ClassifyError {
             ClassifyError::Protocol(error) => error.kind(),
             ClassifyError::Query(error) => error.kind(),
             ClassifyError::Lookup(error) => lookup_error_kind(error),
-            ClassifyError::Head(_) | ClassifyError::Embedding(_) => ErrorKind::Internal,
+            ClassifyError::Embedding(_) => ErrorKind::Internal,
             ClassifyError::TooLong { .. } => ErrorKind::Mismatch,
         }
     }

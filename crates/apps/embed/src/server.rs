@@ -151,58 +151,38 @@ impl EmbedServer {
         if let Some(bound) = full.filter(|bound| *bound > most_error) {
             return Ok(Attempt::Imprecise(bound));
         }
-        let mut small_period = 0;
-        if let Some(period) = short {
-            let answer = SmallAnswer::new(parameters, period, scaled.lookup.outputs())?;
-            let sum = no_sum(period).map_err(ProtocolError::from)?;
-            if let Some(offer) = reader.short_offer(&encoder, &largest.lookup, (&answer, &sum))? {
-                let error = offer.error * scaled.unit;
-                if error > most_error {
-                    return Ok(Attempt::Imprecise(error));
-                }
-                key_plan.extend(&offer.keys);
-                precision = Some(check(error)?);
-            }
-            small_period = period as u32;
-        }
-        let mut strided = None;
-        if let Some(full) = full.filter(|_| options.short_queries && options.query == QueryForm::Direct) {
-            let unit = scaled.unit;
+        let (outputs, unit) = (scaled.lookup.outputs(), scaled.unit);
+        let few = if let Some(period) = short {
+            FewTokens::alone(&encoder, &reader, &largest, outputs, period)?
+        } else if full.is_some() && options.short_queries && options.query == QueryForm::Direct {
             let precise = |error: f64| {
                 error * unit <= most_error && check(error * unit).is_ok_and(|precision| !precision.is_low())
             };
             let planned = strided_lookup(&encoder, &tables, &scaled, task(shape, options.form), subtables.bound())?;
-            let few = FewTokens::new(&encoder, &reader, &largest, scaled.lookup.outputs(), planned, precise)?;
-            key_plan.extend(&few.keys);
-            precision = Some(check(full.max(few.error * unit))?);
-            small_period = few.small_period as u32;
-            strided = few.strided;
+            FewTokens::beside_full(&encoder, &reader, &largest, outputs, planned, precise)?
+        } else {
+            FewTokens::default()
+        };
+        if let Some(error) = few.error.map(|error| error * unit) {
+            if error > most_error {
+                return Ok(Attempt::Imprecise(error));
+            }
+            precision = Some(check(full.map_or(error, |full| full.max(error)))?);
         }
+        key_plan.extend(&few.keys);
         let error = precision.map_or(0.0, |precision| precision.error_bound);
-        let Scaled { lookup, unit } = scaled;
+        let lookup = scaled.lookup;
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
         let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
             .with_unit(unit)
             .with_error_bound(error)
             .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
-        let own = proto::Description {
-            subtables: shape.subtables as u32,
-            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
-            columns: lookup.shape().2 as u32,
-            width: shape.width as u32,
-            query_level: lookup.input_level() as u32,
-            pairs: options.form == OutputForm::Pairs,
-            query_form: options.query.to_string(),
-            small_period,
-            strided_tokens: strided.as_ref().map_or(0, Strided::tokens) as u32,
-            strided_level: strided.as_ref().map_or(0, Strided::level) as u32,
-        };
-        let description = Description::new(header, own)?;
+        let description = Description::new(header, own_description(shape, options, &lookup, &few))?;
         Ok(Attempt::Made(EmbedServer {
             encoder,
             reader,
             lookup,
-            strided,
+            strided: few.strided,
             description,
             precision,
             storage: KeyStorage::Expanded,
@@ -438,18 +418,37 @@ impl LargestRows {
     }
 }
 
-/// The queries of few tokens that a server offers beside full direct ones, where they are precise enough.
+/// The queries of few tokens that a server takes.
+#[derive(Default)]
 struct FewTokens {
     strided: Option<Strided>,
-    /// The shortest period of short queries, above the tokens of strided ones; 0 if there are none.
+    /// The shortest period of short queries, which is above the tokens of strided ones; 0 if there are no short ones.
     small_period: usize,
     keys: KeyPlan,
-    /// A bound of the error of a scaled number.
-    error: f64,
+    /// A bound of the error of a scaled number, if there are such queries and it is known.
+    error: Option<f64>,
 }
 
 impl FewTokens {
-    fn new(
+    /// Short compact queries of this period, and no others.
+    fn alone(
+        encoder: &Encoder,
+        reader: &QueryReader,
+        largest: &LargestRows,
+        outputs: usize,
+        period: usize,
+    ) -> Result<Self, EmbedError> {
+        let answer = SmallAnswer::new(encoder.parameters(), period, outputs)?;
+        let sum = no_sum(period).map_err(ProtocolError::from)?;
+        let mut few = FewTokens { small_period: period, ..FewTokens::default() };
+        if let Some(offer) = reader.short_offer(encoder, &largest.lookup, (&answer, &sum))? {
+            (few.keys, few.error) = (offer.keys, Some(offer.error));
+        }
+        Ok(few)
+    }
+
+    /// Strided and short queries beside full direct ones, where they are precise enough.
+    fn beside_full(
         encoder: &Encoder,
         reader: &QueryReader,
         largest: &LargestRows,
@@ -457,22 +456,38 @@ impl FewTokens {
         strided: Option<Strided>,
         precise: impl Fn(f64) -> bool,
     ) -> Result<Self, EmbedError> {
-        let (mut keys, mut error, mut least_period) = (KeyPlan::new(), 0.0f64, MIN_PERIOD);
-        let strided = strided.filter(|strided| precise(strided.error()));
-        if let Some(strided) = &strided {
+        let (mut few, mut least_period) = (FewTokens::default(), MIN_PERIOD);
+        if let Some(strided) = strided.filter(|strided| precise(strided.error())) {
             strided.encode(encoder)?;
-            keys.extend(&strided.key_plan());
-            error = strided.error();
+            few.keys.extend(&strided.key_plan());
+            few.error = Some(strided.error());
             least_period = least_period.max(2 * strided.tokens());
+            few.strided = Some(strided);
         }
         let shape = reader.query().shape().clone();
         let small = SmallForms { shape, least_period, question_slots: 1, outputs };
-        let small = small.offer(encoder, &largest.lookup, no_sum)?.filter(|offer| precise(offer.error));
-        if let Some(offer) = &small {
-            keys.extend(&offer.keys);
-            error = error.max(offer.error);
+        if let Some(offer) = small.offer(encoder, &largest.lookup, no_sum)?.filter(|offer| precise(offer.error)) {
+            few.keys.extend(&offer.keys);
+            few.error = Some(few.error.map_or(offer.error, |error| error.max(offer.error)));
+            few.small_period = least_period;
         }
-        Ok(FewTokens { strided, small_period: small.map_or(0, |_| least_period), keys, error })
+        Ok(few)
+    }
+}
+
+/// What the description says beside the header.
+fn own_description(shape: Shape, options: &EmbedOptions, lookup: &Lookup, few: &FewTokens) -> proto::Description {
+    proto::Description {
+        subtables: shape.subtables as u32,
+        // Narrow tables are padded, and the root of unity of an index depends on the padded width.
+        columns: lookup.shape().2 as u32,
+        width: shape.width as u32,
+        query_level: lookup.input_level() as u32,
+        pairs: options.form == OutputForm::Pairs,
+        query_form: options.query.to_string(),
+        small_period: few.small_period as u32,
+        strided_tokens: few.strided.as_ref().map_or(0, Strided::tokens) as u32,
+        strided_level: few.strided.as_ref().map_or(0, Strided::level) as u32,
     }
 }
 

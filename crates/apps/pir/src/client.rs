@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_pir_scheme::{Layout, LayoutError, Mode, PirSecret, PlaneShape, SchemeError, SeededKeys, TableKind};
+use unspoken_pir_scheme::{Layout, Mode, PirSecret, PlaneShape, SchemeError, SeededKeys, TableKind};
 use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId, read_every};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -147,7 +147,7 @@ impl PirClient {
             Question::Key(key) => (layout.candidates(key)?, None),
             Question::Index(index) => match layout.check_index(*index) {
                 Ok(()) => (Zeroizing::new(vec![*index]), None),
-                Err(LayoutError::Index { .. }) => (Zeroizing::new(vec![0]), Some(position)),
+                Err(SchemeError::Record { .. }) => (Zeroizing::new(vec![0]), Some(position)),
                 Err(error) => return Err(error.into()),
             },
         };

@@ -196,7 +196,7 @@ impl ApplicationDescription for Description {
             let needed = format!("version {format}; update the older side");
             return Err(PirError::mismatch("entries", format!("version {}", message.entry_format), needed));
         }
-        let tables = Tables::new(&parameters, read_layout(message.layout)?, kind)?;
+        let tables = Tables::new(&parameters, read_layout(message.layout)?, kind).map_err(PirError::Layout)?;
         let tables = match masks {
             Some(masks) => tables.with_masks(masks)?,
             None => tables,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use unspoken_pir_scheme::{GswError, LayoutError, SchemeError, UploadError};
+use unspoken_pir_scheme::{GswError, SchemeError};
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 
@@ -15,15 +15,12 @@ pub enum PirError {
     /// The two sides do not match, or a message is malformed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// An operation on keys, queries or responses failed.
+    /// An operation on keys, queries, responses or cells failed, or entries were not stored.
     #[error(transparent)]
     Pir(#[from] SchemeError),
-    /// Entries were not stored.
+    /// A description has a layout that no database has.
     #[error(transparent)]
-    Upload(#[from] UploadError),
-    /// An index, a key or a cell does not match the database.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
+    Layout(SchemeError),
     /// The index does not exist. A query was sent nevertheless.
     #[error(
         "ask by index: the index at position {position} is out of range: the database has room for {records} \
@@ -81,21 +78,15 @@ impl ApplicationError for PirError {
     fn kind(&self) -> ErrorKind {
         match self {
             PirError::Protocol(error) => error.kind(),
-            PirError::Pir(error) | PirError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
-            // A decrypted cell.
-            PirError::Layout(LayoutError::Cell { .. }) => ErrorKind::Unreadable,
-            PirError::NoSuchIndex { .. } | PirError::Layout(_) => ErrorKind::Malformed,
+            PirError::Pir(error) | PirError::Layout(error) => pir_error_kind(error),
+            PirError::NoSuchIndex { .. } => ErrorKind::Malformed,
             PirError::Sealed | PirError::OtherSealing => ErrorKind::Mismatch,
-            PirError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
             PirError::WriteKey => {
                 ErrorKind::Refused { remedy: "upload with the owner's --state-dir; nothing was changed".into() }
             }
             PirError::NotUploaded => {
                 ErrorKind::Refused { remedy: "ask again when the owner has uploaded all of them".into() }
             }
-            PirError::Upload(UploadError::Interrupted) => ErrorKind::Cancelled,
-            PirError::Upload(UploadError::Busy) => ErrorKind::Busy,
-            PirError::Upload(_) => ErrorKind::Internal,
             PirError::Io { source, .. } => ErrorKind::Io(source.kind()),
             // It may be over soon: a shard is restarted, or all are being replaced.
             PirError::Shard(_) => ErrorKind::Busy,
@@ -107,12 +98,20 @@ impl ApplicationError for PirError {
 fn pir_error_kind(error: &SchemeError) -> ErrorKind {
     match error {
         SchemeError::Interrupted => ErrorKind::Cancelled,
-        SchemeError::Unreadable | SchemeError::Forged => ErrorKind::Unreadable,
+        SchemeError::Busy => ErrorKind::Busy,
+        // A cell is decrypted.
+        SchemeError::Unreadable | SchemeError::Forged | SchemeError::Cell { .. } => ErrorKind::Unreadable,
         SchemeError::Table { .. } => ErrorKind::Internal,
-        SchemeError::Mode { .. } | SchemeError::OtherParameters { .. } | SchemeError::Failure { .. } => {
-            ErrorKind::Mismatch
-        }
-        SchemeError::Format { .. } | SchemeError::Index { .. } | SchemeError::Range { .. } => ErrorKind::Malformed,
+        SchemeError::Mode { .. }
+        | SchemeError::OtherParameters { .. }
+        | SchemeError::Failure { .. }
+        | SchemeError::Upload { .. } => ErrorKind::Mismatch,
+        SchemeError::Format { .. }
+        | SchemeError::Index { .. }
+        | SchemeError::Range { .. }
+        | SchemeError::Record { .. }
+        | SchemeError::Kind { .. }
+        | SchemeError::Length { .. } => ErrorKind::Malformed,
         // A device may be short of memory, or have failed.
         SchemeError::Ring(error) | SchemeError::Gsw(GswError::Ring(error)) => error.kind(),
         error => match error.read_failure() {

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
-use unspoken_store::FileError;
+use unspoken_store::StoreError;
 
-/// Images or labels could not be read.
+/// Images could not be read, or a network could not be trained, built, read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum DataError {
-    /// The file could not be opened or read.
+pub enum DigitsModelError {
+    /// A file of a network could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file of images or labels could not be opened or read.
     #[error(
         "read {path}: {source}; check that the file exists and is readable (`python3 scripts/fetch_data.py mnist` \
          fetches MNIST)",
@@ -19,7 +22,7 @@ pub enum DataError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The content of the file does not fit its name.
+    /// The content of a file of images or labels does not fit its name.
     #[error(
         "read {path}: found {found}, needed {needed}; write it as an uncompressed IDX file, as MNIST's are",
         path = path.display()
@@ -32,31 +35,18 @@ pub enum DataError {
         /// What was needed.
         needed: String,
     },
-    /// The input is not an image.
-    #[error("make an image: found {found}, needed {needed}; scale and crop it to 28 x 28 first")]
-    Image {
+    /// The input is not an image, or images and labels do not fit together.
+    #[error(
+        "check the images: found {found}, needed {needed}; scale and crop each to 28 x 28, and use the labels that \
+         belong to the images"
+    )]
+    Images {
         /// What was found.
         found: String,
         /// What was needed.
         needed: String,
     },
-    /// Images and labels do not fit together.
-    #[error("pair images with labels: found {found}, needed {needed}; use the labels that belong to the images")]
-    Labels {
-        /// What was found.
-        found: String,
-        /// What was needed.
-        needed: String,
-    },
-}
-
-/// A network could not be built, read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum ModelError {
-    /// A file could not be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A field has an invalid value.
+    /// A field of a network has an invalid value.
     #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
     Field {
         /// The field.
@@ -66,19 +56,7 @@ pub enum ModelError {
         /// The values allowed.
         needed: String,
     },
-}
-
-impl ModelError {
-    /// The error of a field with an invalid value.
-    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
-    }
-}
-
-/// A network could not be trained.
-#[derive(Debug, thiserror::Error)]
-pub enum TrainError {
-    /// An option is outside its range.
+    /// An option of the training is outside its range.
     #[error("train: found {name} = {found}, needed {needed}; change the option")]
     Option {
         /// The option's name.
@@ -100,7 +78,16 @@ pub enum TrainError {
         /// The epoch, from 1.
         epoch: usize,
     },
-    /// The trained parameters are not a valid model.
-    #[error(transparent)]
-    Model(#[from] ModelError),
+}
+
+impl DigitsModelError {
+    /// The error of a field with an invalid value.
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
+    }
+
+    /// The error of images or labels that cannot be used.
+    pub(crate) fn images(found: impl ToString, needed: impl ToString) -> Self {
+        Self::Images { found: found.to_string(), needed: needed.to_string() }
+    }
 }

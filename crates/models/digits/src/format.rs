@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
-use crate::error::ModelError;
+use crate::error::DigitsModelError;
 use crate::network::{Network, TrainingRecord};
 use crate::shape::Shape;
 
@@ -32,8 +32,8 @@ impl Network {
     /// Writes `digits.safetensors` and `digits.json` into `directory`, which is created when absent.
     ///
     /// # Errors
-    /// [`ModelError::File`].
-    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
+    /// [`DigitsModelError::Store`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), DigitsModelError> {
         let directory = directory.as_ref();
         let bytes: Vec<u8> = self.parameters().iter().flat_map(|p| p.to_le_bytes()).collect();
         let weights_blake3 =
@@ -45,8 +45,8 @@ impl Network {
     /// Reads and checks `digits.json` and `digits.safetensors`.
     ///
     /// # Errors
-    /// Any of [`ModelError`].
-    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+    /// Any of [`DigitsModelError`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, DigitsModelError> {
         Self::read((&directory).into())
     }
 
@@ -54,7 +54,7 @@ impl Network {
     ///
     /// # Errors
     /// As for [`Network::load`].
-    pub fn read(files: ModelFiles<'_>) -> Result<Self, ModelError> {
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, DigitsModelError> {
         let content: Content = PAIR.read_json(files)?;
         content.shape.check()?;
         let dimensions = [content.shape.parameters()];
@@ -63,7 +63,7 @@ impl Network {
         let parameters = values.iter().map(|&value| f64::from_le_bytes(value)).collect();
         let network = Network::new(content.shape, parameters, content.training)?;
         if network.id() != content.model_id {
-            return Err(ModelError::field("model id", content.model_id, network.id()));
+            return Err(DigitsModelError::field("model id", content.model_id, network.id()));
         }
         Ok(network)
     }

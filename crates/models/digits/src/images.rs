@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::error::DataError;
+use crate::error::DigitsModelError;
 use crate::shape::{CLASSES, IMAGE_SIDE, PIXELS};
 
 /// Maximum number of images in one file. MNIST has 60,000 images, 47 MB of pixels.
@@ -36,12 +36,10 @@ impl Image {
     /// An image from its pixels.
     ///
     /// # Errors
-    /// [`DataError::Image`] unless there are 784 pixels.
-    pub fn new(pixels: &[u8]) -> Result<Self, DataError> {
-        let refuse = |_| DataError::Image {
-            found: format!("{} pixels", pixels.len()),
-            needed: format!("{IMAGE_SIDE} rows of {IMAGE_SIDE} pixels"),
-        };
+    /// [`DigitsModelError::Images`] unless there are 784 pixels.
+    pub fn new(pixels: &[u8]) -> Result<Self, DigitsModelError> {
+        let needed = format!("{IMAGE_SIDE} rows of {IMAGE_SIDE} pixels");
+        let refuse = |_| DigitsModelError::images(format!("{} pixels", pixels.len()), needed);
         Ok(Self(Box::new(pixels.try_into().map_err(refuse)?)))
     }
 
@@ -49,16 +47,13 @@ impl Image {
     ///
     /// # Errors
     /// As for [`LabelledImages::read`].
-    pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
+    pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Self>, DigitsModelError> {
         let side = IMAGE_SIDE as u32;
         let pixels = read_idx(path.as_ref().to_owned(), IMAGES_MAGIC, &[side, side])?;
         if pixels.iter().max() == Some(&1) {
             let needed = "pixels of 0 (ground) to 255 (ink): multiply them by 255".into();
-            return Err(DataError::Content {
-                path: path.as_ref().to_owned(),
-                found: "no pixel above 1".into(),
-                needed,
-            });
+            let (path, found) = (path.as_ref().to_owned(), "no pixel above 1".into());
+            return Err(DigitsModelError::Content { path, found, needed });
         }
         pixels.chunks_exact(PIXELS).map(Image::new).collect()
     }
@@ -83,15 +78,14 @@ impl LabelledImages {
     /// Pairs images with labels.
     ///
     /// # Errors
-    /// [`DataError::Labels`] if the numbers of images and labels differ, or a label is not a digit.
-    pub fn new(images: Vec<Image>, labels: Vec<u8>) -> Result<Self, DataError> {
-        let refuse = |found: String, needed: &str| DataError::Labels { found, needed: needed.into() };
+    /// [`DigitsModelError::Images`] if the numbers of images and labels differ, or a label is not a digit.
+    pub fn new(images: Vec<Image>, labels: Vec<u8>) -> Result<Self, DigitsModelError> {
         if images.len() != labels.len() {
             let found = format!("{} images and {} labels", images.len(), labels.len());
-            return Err(refuse(found, "one label for each image"));
+            return Err(DigitsModelError::images(found, "one label for each image"));
         }
         match labels.iter().find(|&&label| usize::from(label) >= CLASSES) {
-            Some(label) => Err(refuse(format!("label {label}"), "a digit, 0 to 9")),
+            Some(label) => Err(DigitsModelError::images(format!("label {label}"), "a digit, 0 to 9")),
             None => Ok(Self { images, labels }),
         }
     }
@@ -100,8 +94,8 @@ impl LabelledImages {
     /// (`t10k-images-idx3-ubyte` and so on). Headers are checked before memory is allocated.
     ///
     /// # Errors
-    /// [`DataError::Io`] or [`DataError::Content`].
-    pub fn read(directory: impl AsRef<Path>, part: Part) -> Result<Self, DataError> {
+    /// [`DigitsModelError::Io`] or [`DigitsModelError::Content`].
+    pub fn read(directory: impl AsRef<Path>, part: Part) -> Result<Self, DigitsModelError> {
         let name = match part {
             Part::Train => "train",
             Part::Test => "t10k",
@@ -114,7 +108,7 @@ impl LabelledImages {
     ///
     /// # Errors
     /// As for [`LabelledImages::read`].
-    pub fn read_files(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Self, DataError> {
+    pub fn read_files(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Self, DigitsModelError> {
         Self::new(Image::read_file(images)?, read_idx(labels.as_ref().to_owned(), LABELS_MAGIC, &[])?)
     }
 
@@ -148,14 +142,14 @@ impl LabelledImages {
 
 /// The bytes after the header of an IDX file. The header is a magic number, the number of items and the dimensions of
 /// an item, all big-endian `u32`.
-fn read_idx(path: PathBuf, magic: u32, item: &[u32]) -> Result<Vec<u8>, DataError> {
-    let failed = |source| DataError::Io { path: path.clone(), source };
+fn read_idx(path: PathBuf, magic: u32, item: &[u32]) -> Result<Vec<u8>, DigitsModelError> {
+    let failed = |source| DigitsModelError::Io { path: path.clone(), source };
     let mut file = File::open(&path).map_err(failed)?;
     let mut word = || {
         let mut bytes = [0; 4];
         file.read_exact(&mut bytes).map(|()| u32::from_be_bytes(bytes)).map_err(failed)
     };
-    let refuse = |found: String, needed: String| DataError::Content { path: path.clone(), found, needed };
+    let refuse = |found: String, needed: String| DigitsModelError::Content { path: path.clone(), found, needed };
     let found = word()?;
     if found != magic {
         return Err(refuse(format!("magic number {found:#x}"), format!("{magic:#x}; a file that is not compressed")));

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelHasher, ModelId};
 
-use crate::error::ModelError;
+use crate::error::DigitsModelError;
 use crate::images::{Image, LabelledImages};
 use crate::shape::{CLASSES, FEATURES_PER_CHANNEL, KERNEL, OUTPUT_SIDE, STRIDE, Shape};
 
@@ -51,15 +51,15 @@ impl Network {
     /// channel `c` at row `y` and column `x`. Pixels are 0 to 1.
     ///
     /// # Errors
-    /// [`ModelError::Field`] for an invalid shape, a wrong number of parameters, or a parameter that is too large or
-    /// not finite.
-    pub fn new(shape: Shape, parameters: Vec<f64>, training: TrainingRecord) -> Result<Self, ModelError> {
+    /// [`DigitsModelError::Field`] for an invalid shape, a wrong number of parameters, or a parameter that is too large
+    /// or not finite.
+    pub fn new(shape: Shape, parameters: Vec<f64>, training: TrainingRecord) -> Result<Self, DigitsModelError> {
         shape.check()?;
         if parameters.len() != shape.parameters() {
-            return Err(ModelError::field("number of parameters", parameters.len(), shape.parameters()));
+            return Err(DigitsModelError::field("number of parameters", parameters.len(), shape.parameters()));
         }
         if let Some(bad) = parameters.iter().find(|p| p.is_nan() || p.abs() > MAX_PARAMETER) {
-            return Err(ModelError::field("parameter", bad, format!("a number up to {MAX_PARAMETER}")));
+            return Err(DigitsModelError::field("parameter", bad, format!("a number up to {MAX_PARAMETER}")));
         }
         let mut hasher = ModelHasher::new("unspoken 2026 digits network v1");
         hasher.bytes(&[shape.channels as u8, shape.hidden as u8]);
@@ -173,7 +173,7 @@ impl Network {
     /// An equivalent network, scaled so that the values before the squares reach `size` on these images. All layers
     /// then use the same share of a scale. Kernels are divided by a factor, and the next layer is multiplied by its
     /// square.
-    pub(crate) fn balanced(&self, images: &[Image], size: f64) -> Result<Self, ModelError> {
+    pub(crate) fn balanced(&self, images: &[Image], size: f64) -> Result<Self, DigitsModelError> {
         let ranges = self.ranges(images);
         let factor = |range: f64| if range > 0.0 { size / range } else { 1.0 };
         let (first, second) = (factor(ranges.convolution), factor(ranges.hidden));

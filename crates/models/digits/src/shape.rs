@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ModelError;
+use crate::error::DigitsModelError;
 
 /// Pixels in a row or column of an image.
 pub const IMAGE_SIDE: usize = 28;
@@ -49,14 +49,14 @@ impl Shape {
     }
 
     /// # Errors
-    /// [`ModelError::Field`] for numbers outside their ranges.
-    pub fn check(self) -> Result<(), ModelError> {
+    /// [`DigitsModelError::Field`] for numbers outside their ranges.
+    pub fn check(self) -> Result<(), DigitsModelError> {
         if ![1, 2, 4, 8].contains(&self.channels) {
-            return Err(ModelError::field("channels", self.channels, "1, 2, 4 or 8"));
+            return Err(DigitsModelError::field("channels", self.channels, "1, 2, 4 or 8"));
         }
         if ![16, 32, 64, 128].contains(&self.hidden) || self.hidden > self.features() {
             let needed = format!("16, 32, 64 or 128, and at most {} features", self.features());
-            return Err(ModelError::field("hidden", self.hidden, needed));
+            return Err(DigitsModelError::field("hidden", self.hidden, needed));
         }
         Ok(())
     }

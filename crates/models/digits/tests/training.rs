@@ -4,8 +4,7 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_digits_model::{
-    DataError, Image, LabelledImages, ModelError, Network, PIXELS, Part, Shape, TrainError, TrainOptions,
-    TrainingRecord, fit,
+    DigitsModelError, Image, LabelledImages, Network, PIXELS, Part, Shape, TrainOptions, TrainingRecord, fit,
 };
 
 /// Images of bars whose height is the label.
@@ -48,12 +47,15 @@ fn training_learns_repeats_and_keeps_values_small() {
 fn training_refuses_options_and_stops_when_told() {
     let data = bars(50);
     let bad = TrainOptions { validation: 50, ..quick() };
-    assert!(matches!(fit(&data, &bad, &mut |_| {}, &never()), Err(TrainError::Option { name: "validation", .. })));
+    assert!(matches!(
+        fit(&data, &bad, &mut |_| {}, &never()),
+        Err(DigitsModelError::Option { name: "validation", .. })
+    ));
     let bad = TrainOptions { shape: Shape { channels: 3, hidden: 16 }, ..quick() };
     let error = fit(&data, &bad, &mut |_| {}, &never()).unwrap_err().to_string();
     assert!(error.starts_with("train: found channels = 3") && error.ends_with("change the option"), "{error}");
     let cancelled = fit(&data, &quick(), &mut |_| {}, &AtomicBool::new(true));
-    assert!(matches!(cancelled, Err(TrainError::Cancelled { epoch: 1 })));
+    assert!(matches!(cancelled, Err(DigitsModelError::Cancelled { epoch: 1 })));
 }
 
 #[test]
@@ -69,13 +71,13 @@ fn files_come_back_as_they_were_and_damage_is_found() {
     let mut bytes = fs::read(&weights).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&weights, bytes).unwrap();
-    assert!(matches!(Network::load(directory.path()), Err(ModelError::File(_))));
+    assert!(matches!(Network::load(directory.path()), Err(DigitsModelError::Store(_))));
     let short = Network::new(shape, parameters[1..].to_vec(), TrainingRecord::default());
-    assert!(matches!(short, Err(ModelError::Field { field: "number of parameters", .. })));
+    assert!(matches!(short, Err(DigitsModelError::Field { field: "number of parameters", .. })));
     let endless = parameters.iter().map(|_| f64::NAN).collect();
     assert!(matches!(
         Network::new(shape, endless, TrainingRecord::default()),
-        Err(ModelError::Field { field: "parameter", .. })
+        Err(DigitsModelError::Field { field: "parameter", .. })
     ));
 }
 
@@ -114,8 +116,8 @@ fn idx_files_are_checked_before_they_are_believed() {
     for bytes in bad {
         put(images, &bytes);
         let error = read().unwrap_err();
-        assert!(matches!(error, DataError::Content { .. }), "{:?}", &bytes[..16]);
+        assert!(matches!(error, DigitsModelError::Content { .. }), "{:?}", &bytes[..16]);
         assert!(!error.to_string().contains("fetch"), "{error}");
     }
-    assert!(matches!(Image::new(&[0; 783]), Err(DataError::Image { .. })));
+    assert!(matches!(Image::new(&[0; 783]), Err(DigitsModelError::Images { .. })));
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelHasher, ModelId};
 
 use crate::codes::TokenCodes;
-use crate::error::{EmbeddingError, TableError};
+use crate::error::EmbeddingError;
 use crate::quality::Quality;
 use crate::subtables::Subtables;
 use crate::table::EmbeddingTable;
@@ -126,26 +126,26 @@ impl CompressedTable {
     /// Reconstructs the whole table.
     ///
     /// # Errors
-    /// [`EmbeddingError::Table`] if a sum of entries leaves the range of a table's values.
+    /// [`EmbeddingError::Value`] if a sum of entries leaves the range of a table's values.
     pub fn decompress(&self) -> Result<EmbeddingTable, EmbeddingError> {
         let width = self.subtables.shape().width;
         let mut values = Vec::with_capacity(self.codes.tokens().len() * width);
         for id in 0..self.codes.tokens().len() {
             values.extend(self.reconstruct_row(id)?);
         }
-        Ok(EmbeddingTable::new(self.codes.tokens().clone(), width, values)?)
+        EmbeddingTable::new(self.codes.tokens().clone(), width, values)
     }
 
     /// Measures the difference from the original table.
     ///
     /// # Errors
-    /// [`EmbeddingError::Table`] when `table` has other tokens or another width.
+    /// [`EmbeddingError::Shape`] when `table` has other tokens or another width.
     pub fn quality(&self, table: &EmbeddingTable) -> Result<Quality, EmbeddingError> {
         let width = self.subtables.shape().width;
         if table.tokens() != self.codes.tokens() || table.width() != width {
             let found = format!("a table of {} tokens and width {}", table.tokens().len(), table.width());
             let needed = format!("the table that was compressed: {} tokens, width {width}", self.record.tokens());
-            return Err(TableError::Shape { found, needed }.into());
+            return Err(EmbeddingError::Shape { found, needed });
         }
         let pairs = table.values().chunks_exact(width).zip(0..).map(|(row, id)| Ok((row, self.reconstruct_row(id)?)));
         Quality::of(pairs)

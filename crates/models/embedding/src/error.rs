@@ -1,47 +1,28 @@
 //! Errors of this crate.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use unspoken_store::FileError;
+use unspoken_store::StoreError;
 
 use crate::limits::LARGEST_VALUE;
 
-/// An embedding table could not be read or built.
+/// A table or a head could not be read, built, compressed, trained, written or used.
 #[derive(Debug, thiserror::Error)]
-pub enum TableError {
-    /// The file could not be opened or read.
-    #[error("read {path}: {source}; check that the file exists and is readable", path = path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// The file does not contain the expected array.
-    #[error(
-        "read {path}: found {found}, needed {needed}; convert the table, or name another tensor",
-        path = path.display()
-    )]
-    Array {
+pub enum EmbeddingError {
+    /// A file could not be read or written, or a data set could not be split.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The content of a table, a list of tokens or a head is not the expected one.
+    #[error("read {path}: found {found}, needed {needed}; {remedy}", path = path.display())]
+    Content {
         /// The file.
         path: PathBuf,
         /// What was found.
         found: String,
         /// What was needed.
         needed: String,
-    },
-    /// The list of tokens is malformed.
-    #[error(
-        "read {path}: found {found}, needed {needed}; use the list that belongs to the table",
-        path = path.display()
-    )]
-    TokenFile {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        found: String,
-        /// What was needed.
-        needed: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A list of tokens is invalid.
     #[error("check the tokens: found {found}, needed {needed}; use the list that belongs to the table")]
@@ -85,59 +66,11 @@ pub enum TableError {
         /// The value.
         value: f32,
     },
-}
-
-/// What to do about a table with other numbers of rows and tokens.
-fn count_remedy(rows: usize, tokens: usize) -> String {
-    let list = "use the list of tokens that belongs to the table";
-    match rows > tokens {
-        true => format!("{list}, or if the last rows only pad it, take the first {tokens} rows (--rows {tokens})"),
-        false => list.into(),
-    }
-}
-
-/// A table could not be compressed.
-#[derive(Debug, thiserror::Error)]
-pub enum CompressError {
-    /// An option is outside its range.
-    #[error("compress: found {name} = {found}, needed {needed}; change the option")]
-    Option {
-        /// The option's name.
-        name: &'static str,
-        /// Its value.
-        found: String,
-        /// The values allowed.
-        needed: String,
-    },
-    /// The caller raised the cancellation flag.
-    #[error("compress: cancelled in step {step}; nothing was kept, compress again from the start")]
-    Cancelled {
-        /// The step, from 1.
-        step: usize,
-    },
-    /// Weights became infinite or not a number.
-    #[error("compress: diverged in epoch {epoch}; lower the rate")]
-    Diverged {
-        /// The epoch, from 1.
-        epoch: usize,
-    },
-    /// The parts are not a valid compressed table.
-    #[error(transparent)]
-    Embedding(#[from] EmbeddingError),
-}
-
-/// A compressed table, or half of one, could not be built, read, written or used.
-#[derive(Debug, thiserror::Error)]
-pub enum EmbeddingError {
-    /// A file could not be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The list of tokens or the table is invalid.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A field has an invalid value.
-    #[error("check the compressed table: found {field}: {found}, needed {needed}; compress or download it again")]
+    /// A field of a compressed table or of a head has an invalid value.
+    #[error("check the {of}: found {field}: {found}, needed {needed}; correct it, or make or download the {of} again")]
     Field {
+        /// `compressed table` or `head`.
+        of: &'static str,
         /// The field.
         field: &'static str,
         /// Its value.
@@ -157,6 +90,17 @@ pub enum EmbeddingError {
         client: String,
         /// The server half's value.
         server: String,
+    },
+    /// The head is for embeddings of another width.
+    #[error(
+        "join head and table: found weights for {found} numbers of an embedding, needed {needed}, as many as the table \
+         has; train the head on this table"
+    )]
+    Width {
+        /// Weights of each class.
+        found: usize,
+        /// Numbers of an embedding.
+        needed: usize,
     },
     /// A token id is outside the vocabulary.
     #[error(
@@ -180,121 +124,89 @@ pub enum EmbeddingError {
         /// Number of tokens in the vocabulary.
         tokens: usize,
     },
-}
-
-impl EmbeddingError {
-    /// The error of a field with an invalid value.
-    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
-    }
-}
-
-/// A classifier over embeddings could not be trained.
-#[derive(Debug, thiserror::Error)]
-pub enum TaskError {
-    /// The reviews could not be split.
-    #[error(transparent)]
-    Data(#[from] unspoken_store::DataError),
-    /// The number of classes is not two.
-    #[error("train on reviews: found {found} distinct labels, needed 2; pass a column of two labels")]
-    Labels {
-        /// Distinct labels found.
-        found: usize,
-    },
-    /// An option is outside its range.
-    #[error("train on reviews: found {name} = {found}, needed {needed}; change the option")]
+    /// An option of compression or training is outside its range.
+    #[error("check the options: found {name} = {found}, needed {needed}; change the option")]
     Option {
         /// The option's name.
         name: &'static str,
         /// Its value.
         found: String,
         /// The values allowed.
-        needed: &'static str,
-    },
-    /// The caller raised the cancellation flag.
-    #[error("train on reviews: cancelled in epoch {epoch}; nothing was kept, start again")]
-    Cancelled {
-        /// The epoch, from 1.
-        epoch: usize,
-    },
-    /// Weights became infinite or not a number.
-    #[error("train on reviews: diverged in epoch {epoch}; lower the rate")]
-    Diverged {
-        /// The epoch, from 1.
-        epoch: usize,
-    },
-    /// The table has another number of tokens than the vocabulary of the task.
-    #[error(
-        "train on reviews: found a table of {found} tokens, needed the {needed} the task was made with; use one \
-         vocabulary"
-    )]
-    Vocabulary {
-        /// Number of tokens of the table.
-        found: usize,
-        /// Number of tokens of the task.
-        needed: usize,
-    },
-}
-
-/// A linear head could not be read, written, trained or used.
-#[derive(Debug, thiserror::Error)]
-pub enum HeadError {
-    /// The file could not be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The file does not contain a head.
-    #[error(
-        "read {path}: found {found}, needed {needed}; docs/model-format.md describes the file",
-        path = path.display()
-    )]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        found: String,
-        /// What was needed.
         needed: String,
     },
-    /// A part of the head has an invalid value.
-    #[error("check the head: found {field}: {found}, needed {needed}; correct it, or train the head again")]
-    Field {
-        /// The part.
-        field: &'static str,
-        /// Its value.
-        found: String,
-        /// The values allowed.
-        needed: String,
-    },
-    /// The head is for embeddings of another width.
-    #[error(
-        "join head and table: found weights for {found} numbers of an embedding, needed {needed}, as many as the table \
-         has; train the head on this table"
-    )]
-    Width {
-        /// Weights of each class.
-        found: usize,
-        /// Numbers of an embedding.
-        needed: usize,
-    },
-    /// The texts, their labels or an option cannot be used for training.
-    #[error("train a head: found {found}, needed {needed}; change the data or the option")]
+    /// Texts, labels or tables cannot be used for training.
+    #[error("train on texts: found {found}, needed {needed}; change the data")]
     Training {
         /// What was found.
         found: String,
         /// What was needed.
         needed: String,
     },
-    /// The compressed table is invalid.
-    #[error(transparent)]
-    Embedding(#[from] EmbeddingError),
+    /// Weights became infinite or not a number.
+    #[error("train or compress: diverged in epoch {epoch}; lower the rate")]
+    Diverged {
+        /// The epoch, from 1.
+        epoch: usize,
+    },
     /// The caller raised the cancellation flag.
-    #[error("train a head: cancelled; nothing was kept, train again from the start")]
-    Cancelled,
+    #[error("train or compress: cancelled in step {step}; nothing was kept, start again")]
+    Cancelled {
+        /// The step or epoch, from 1.
+        step: usize,
+    },
 }
 
-impl HeadError {
-    /// The error of a part with an invalid value.
-    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
+/// What to do about a table with other numbers of rows and tokens.
+fn count_remedy(rows: usize, tokens: usize) -> String {
+    let list = "use the list of tokens that belongs to the table";
+    match rows > tokens {
+        true => format!("{list}, or if the last rows only pad it, take the first {tokens} rows (--rows {tokens})"),
+        false => list.into(),
     }
+}
+
+impl EmbeddingError {
+    fn content(path: &Path, found: impl ToString, needed: impl ToString, remedy: &'static str) -> Self {
+        Self::Content { path: path.to_owned(), found: found.to_string(), needed: needed.to_string(), remedy }
+    }
+
+    /// The error of a file without the expected array.
+    pub(crate) fn array(path: &Path, found: impl ToString, needed: impl ToString) -> Self {
+        Self::content(path, found, needed, "convert the table, or name another tensor")
+    }
+
+    /// The error of a file without a list of tokens.
+    pub(crate) fn token_file(path: &Path, found: impl ToString, needed: impl ToString) -> Self {
+        Self::content(path, found, needed, "use the list that belongs to the table")
+    }
+
+    /// The error of a file without a head.
+    pub(crate) fn head_file(path: &Path, found: impl ToString, needed: impl ToString) -> Self {
+        Self::content(path, found, needed, "docs/model-format.md describes the file")
+    }
+
+    /// The error of a compressed table with an invalid value.
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { of: "compressed table", field, found: found.to_string(), needed: needed.to_string() }
+    }
+
+    /// The error of a head with an invalid value.
+    pub(crate) fn head(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { of: "head", field, found: found.to_string(), needed: needed.to_string() }
+    }
+
+    /// The error of an option outside its range.
+    pub(crate) fn option(name: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Option { name, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// Refuses an option unless it is allowed.
+pub(crate) fn check_option(
+    name: &'static str,
+    found: impl ToString,
+    allowed: bool,
+    needed: &str,
+) -> Result<(), EmbeddingError> {
+    if allowed { Ok(()) } else { Err(EmbeddingError::option(name, found, needed)) }
 }

@@ -1,7 +1,7 @@
 //! Plaintext embedding tables.
 
 use crate::LARGEST_VALUE;
-use crate::error::TableError;
+use crate::error::EmbeddingError;
 use crate::shape::MAX_WIDTH;
 use crate::tokens::{TokenList, UNKNOWN_NAMES};
 
@@ -19,24 +19,24 @@ impl EmbeddingTable {
     /// Checks and joins tokens and `values`, concatenated rows of `width` numbers.
     ///
     /// # Errors
-    /// [`TableError::Shape`] unless `width` is 1 to 4096 and divides the number of values, [`TableError::Count`] if the
-    /// numbers of rows and tokens differ, and [`TableError::Value`] for the first value that is not finite or too
-    /// large.
-    pub fn new(tokens: TokenList, width: usize, values: Vec<f32>) -> Result<Self, TableError> {
+    /// [`EmbeddingError::Shape`] unless `width` is 1 to 4096 and divides the number of values,
+    /// [`EmbeddingError::Count`] if the numbers of rows and tokens differ, and [`EmbeddingError::Value`] for the first
+    /// value that is not finite or too large.
+    pub fn new(tokens: TokenList, width: usize, values: Vec<f32>) -> Result<Self, EmbeddingError> {
         if !(1..=MAX_WIDTH).contains(&width) || !values.len().is_multiple_of(width) {
             let found = format!("{} values in rows of {width}", values.len());
-            return Err(TableError::Shape { found, needed: format!("whole rows of 1 to {MAX_WIDTH} values") });
+            return Err(EmbeddingError::Shape { found, needed: format!("whole rows of 1 to {MAX_WIDTH} values") });
         }
         let rows = values.len() / width;
         if rows != tokens.len() {
-            return Err(TableError::Count { rows, tokens: tokens.len() });
+            return Err(EmbeddingError::Count { rows, tokens: tokens.len() });
         }
         // NaN and infinities are outside the range too.
         let allowed = -LARGEST_VALUE..=LARGEST_VALUE;
         if let Some(at) = values.iter().position(|value| !allowed.contains(value)) {
             let (row, column) = (at / width, at % width);
             let token = tokens.as_slice()[row].clone();
-            return Err(TableError::Value { row, token, column, value: values[at] });
+            return Err(EmbeddingError::Value { row, token, column, value: values[at] });
         }
         Ok(Self { tokens, width, values })
     }
@@ -45,8 +45,8 @@ impl EmbeddingTable {
     /// already has a row for unknown tokens is not changed.
     ///
     /// # Errors
-    /// [`TableError::Tokens`] when there is no room for one more token.
-    pub fn with_unknown(self) -> Result<Self, TableError> {
+    /// [`EmbeddingError::Tokens`] when there is no room for one more token.
+    pub fn with_unknown(self) -> Result<Self, EmbeddingError> {
         if self.tokens.unknown_row().is_some() {
             return Ok(self);
         }
@@ -95,7 +95,7 @@ mod tests {
     fn bad_values_are_named_by_row_token_and_column() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.1e6, -1.1e6] {
             let error = EmbeddingTable::new(tokens(&["a", "b"]), 2, vec![1.0, -1e6, 1e6, bad]).expect_err("refused");
-            assert!(matches!(error, TableError::Value { row: 1, column: 1, .. }), "{error}");
+            assert!(matches!(error, EmbeddingError::Value { row: 1, column: 1, .. }), "{error}");
             assert!(error.to_string().contains("row 1 (token \"b\"), column 1"), "{error}");
         }
     }
@@ -104,9 +104,9 @@ mod tests {
     fn rows_tokens_and_width_must_agree() {
         let build = |width, count| EmbeddingTable::new(tokens(&["a", "b"]), width, vec![0.5; count]);
         assert!(build(2, 4).is_ok());
-        assert!(matches!(build(2, 6), Err(TableError::Count { rows: 3, tokens: 2 })));
+        assert!(matches!(build(2, 6), Err(EmbeddingError::Count { rows: 3, tokens: 2 })));
         for (width, count) in [(2, 5), (0, 4), (MAX_WIDTH + 1, 2 * (MAX_WIDTH + 1))] {
-            assert!(matches!(build(width, count), Err(TableError::Shape { .. })));
+            assert!(matches!(build(width, count), Err(EmbeddingError::Shape { .. })));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::error::TableError;
+use crate::error::EmbeddingError;
 
 /// Maximum number of tokens of a table.
 pub(crate) const MAX_TOKENS: usize = 1 << 22;
@@ -23,9 +23,9 @@ impl TokenList {
     /// Checks and indexes a list: 1 to 2^22 distinct tokens of 1 to 4096 bytes.
     ///
     /// # Errors
-    /// [`TableError::Tokens`], which contains the row of a bad token.
-    pub fn new(tokens: Vec<String>) -> Result<Self, TableError> {
-        let refuse = |found: String, needed: String| Err(TableError::Tokens { found, needed });
+    /// [`EmbeddingError::Tokens`], which contains the row of a bad token.
+    pub fn new(tokens: Vec<String>) -> Result<Self, EmbeddingError> {
+        let refuse = |found: String, needed: String| Err(EmbeddingError::Tokens { found, needed });
         if tokens.is_empty() || tokens.len() > MAX_TOKENS {
             return refuse(format!("{} tokens", tokens.len()), format!("1 to {MAX_TOKENS}"));
         }
@@ -68,7 +68,7 @@ impl TokenList {
 mod tests {
     use super::*;
 
-    fn list(tokens: &[&str]) -> Result<TokenList, TableError> {
+    fn list(tokens: &[&str]) -> Result<TokenList, EmbeddingError> {
         TokenList::new(tokens.iter().map(|&t| t.to_owned()).collect())
     }
 

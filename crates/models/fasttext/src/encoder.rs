@@ -2,7 +2,7 @@
 
 use unspoken_store::ModelId;
 
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 use crate::vocabulary::Vocabulary;
@@ -66,25 +66,25 @@ impl Encoder {
         labels: Vec<String>,
         vocabulary: Vocabulary,
         codes: Vec<u16>,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, FastTextError> {
         shape.check()?;
         check_labels(&labels, shape.classes)?;
         if tokeniser.max_tokens != shape.max_tokens {
-            return Err(ModelError::field(
+            return Err(FastTextError::field(
                 "tokeniser.max_tokens",
                 tokeniser.max_tokens,
                 format!("{}, as the shape says", shape.max_tokens),
             ));
         }
         if codes.len() != vocabulary.len() * shape.subtables {
-            return Err(ModelError::field(
+            return Err(FastTextError::field(
                 "codes",
                 format!("{} entries", codes.len()),
                 format!("{} x {}", vocabulary.len(), shape.subtables),
             ));
         }
         if let Some(code) = codes.iter().find(|&&code| usize::from(code) >= shape.columns) {
-            return Err(ModelError::field("code", code, format!("below {} columns", shape.columns)));
+            return Err(FastTextError::field("code", code, format!("below {} columns", shape.columns)));
         }
         Ok(Self { id, shape, tokeniser, labels, vocabulary, codes })
     }
@@ -131,15 +131,15 @@ impl Encoder {
     /// The label of the largest score; of equal ones, the first.
     ///
     /// # Errors
-    /// [`ModelError::Field`] unless there is one finite score for each class.
-    pub fn label(&self, scores: &[f64]) -> Result<&str, ModelError> {
+    /// [`FastTextError::Field`] unless there is one finite score for each class.
+    pub fn label(&self, scores: &[f64]) -> Result<&str, FastTextError> {
         // Reports a position and no score: decrypted scores contain errors that depend on the secret key.
         let wrong = match scores.iter().position(|score| !score.is_finite()) {
             _ if scores.len() != self.labels.len() => Some(format!("{} numbers", scores.len())),
             position => position.map(|position| format!("one that is not finite at position {position}")),
         };
         if let Some(found) = wrong {
-            return Err(ModelError::field("scores", found, format!("{} finite numbers", self.labels.len())));
+            return Err(FastTextError::field("scores", found, format!("{} finite numbers", self.labels.len())));
         }
         Ok(&self.labels[argmax(scores)])
     }
@@ -156,12 +156,12 @@ pub(crate) fn argmax<T: PartialOrd>(values: &[T]) -> usize {
     best
 }
 
-fn check_labels(labels: &[String], classes: usize) -> Result<(), ModelError> {
+fn check_labels(labels: &[String], classes: usize) -> Result<(), FastTextError> {
     let mut sorted: Vec<&String> = labels.iter().collect();
     sorted.sort_unstable();
     sorted.dedup();
     if sorted.len() != classes || labels.len() != classes {
-        return Err(ModelError::field(
+        return Err(FastTextError::field(
             "labels",
             format!("{} labels, {} of them distinct", labels.len(), sorted.len()),
             format!("{classes} distinct labels"),

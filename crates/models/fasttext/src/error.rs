@@ -1,11 +1,14 @@
 //! Errors of this crate.
 
-use unspoken_store::{DataError, FileError};
+use unspoken_store::StoreError;
 
-/// A model could not be trained.
+/// A model, or half of one, could not be trained, built, read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum TrainError {
-    /// An option is outside its range.
+pub enum FastTextError {
+    /// A file could not be read or written, or the numbers of texts and labels differ.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An option of the training is outside its range.
     #[error("train: found {name} = {found}, needed {needed}; change the option")]
     Option {
         /// The option's name.
@@ -26,9 +29,6 @@ pub enum TrainError {
         /// Its weight.
         weight: f32,
     },
-    /// The numbers of texts and labels differ.
-    #[error(transparent)]
-    Data(#[from] DataError),
     /// A classifier needs two classes or more.
     #[error(
         "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each \
@@ -56,18 +56,7 @@ pub enum TrainError {
         /// The epoch, from 1, counted over both phases.
         epoch: usize,
     },
-    /// The trained parts are not a valid model.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-}
-
-/// A model, or half of one, could not be built, read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum ModelError {
-    /// A file could not be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A field has an invalid value.
+    /// A field of a model has an invalid value.
     #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
     Field {
         /// The field.
@@ -92,7 +81,7 @@ pub enum ModelError {
     },
 }
 
-impl ModelError {
+impl FastTextError {
     /// The error of a field with an invalid value.
     pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Field { field, found: found.to_string(), needed: needed.to_string() }

@@ -14,7 +14,7 @@ mod vocabulary;
 
 pub use coverage::TextCoverage;
 pub use encoder::{Codes, Encoder};
-pub use error::{ModelError, TrainError};
+pub use error::FastTextError;
 pub use model::{Model, TrainingRecord};
 pub use shape::Shape;
 pub use tables::ScoreTables;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelHasher, ModelId};
 
 use crate::encoder::{Encoder, argmax};
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::tables::ScoreTables;
 use crate::vocabulary::Vocabulary;
 
@@ -54,9 +54,9 @@ impl Model {
     /// Joins two halves of one training run.
     ///
     /// # Errors
-    /// [`ModelError::Halves`] when their ids or shapes differ.
-    pub fn join(encoder: Encoder, tables: ScoreTables, training: TrainingRecord) -> Result<Self, ModelError> {
-        let differ = |what, client: String, server: String| Err(ModelError::Halves { what, client, server });
+    /// [`FastTextError::Halves`] when their ids or shapes differ.
+    pub fn join(encoder: Encoder, tables: ScoreTables, training: TrainingRecord) -> Result<Self, FastTextError> {
+        let differ = |what, client: String, server: String| Err(FastTextError::Halves { what, client, server });
         if encoder.id() != tables.id() {
             return differ("model id", encoder.id().to_string(), tables.id().to_string());
         }

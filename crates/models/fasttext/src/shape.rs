@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::tokenise::MAX_MAX_TOKENS;
 
 const MAX_SUBTABLES: usize = 16;
@@ -31,8 +31,8 @@ impl Shape {
     pub(crate) const MAX_CLASSES: usize = MAX_CLASSES;
 
     /// # Errors
-    /// [`ModelError::Field`] for the first number outside its range.
-    pub(crate) fn check(&self) -> Result<(), ModelError> {
+    /// [`FastTextError::Field`] for the first number outside its range.
+    pub(crate) fn check(&self) -> Result<(), FastTextError> {
         let ranges = [
             ("subtables", self.subtables, 1, MAX_SUBTABLES),
             ("columns", self.columns, 2, MAX_COLUMNS),
@@ -41,11 +41,11 @@ impl Shape {
         ];
         for (name, found, least, most) in ranges {
             if !(least..=most).contains(&found) {
-                return Err(ModelError::field(name, found, format!("{least} to {most}")));
+                return Err(FastTextError::field(name, found, format!("{least} to {most}")));
             }
         }
         if !self.columns.is_multiple_of(2) {
-            return Err(ModelError::field("columns", self.columns, "an even number"));
+            return Err(FastTextError::field("columns", self.columns, "an even number"));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use unspoken_store::ModelId;
 
 use crate::encoder::Codes;
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::shape::Shape;
 
 /// Maximum magnitude of the sum of a row, relative to its largest entry and to the number of columns: a few roundings
@@ -35,10 +35,10 @@ pub struct ScoreTables {
 
 impl ScoreTables {
     /// Checks that tables are valid and centred. `values` is subtables x classes x columns, row-major.
-    pub(crate) fn new(id: ModelId, shape: Shape, values: Vec<f64>) -> Result<Self, ModelError> {
+    pub(crate) fn new(id: ModelId, shape: Shape, values: Vec<f64>) -> Result<Self, FastTextError> {
         shape.check()?;
         if values.len() != shape.score_entries() {
-            return Err(ModelError::field(
+            return Err(FastTextError::field(
                 "score tables",
                 format!("{} entries", values.len()),
                 format!("{}", shape.score_entries()),
@@ -87,13 +87,13 @@ impl ScoreTables {
     /// The plaintext class scores of a message: the reference for the encrypted ones.
     ///
     /// # Errors
-    /// [`ModelError::Field`] when the codes come from a model of another shape.
-    pub fn scores(&self, codes: &Codes) -> Result<Vec<f64>, ModelError> {
+    /// [`FastTextError::Field`] when the codes come from a model of another shape.
+    pub fn scores(&self, codes: &Codes) -> Result<Vec<f64>, FastTextError> {
         let columns = self.shape.columns;
         let mut scores = vec![0.0; self.shape.classes];
         for token in codes.tokens() {
             if token.len() != self.shape.subtables || token.iter().any(|&code| usize::from(code) >= columns) {
-                return Err(ModelError::field(
+                return Err(FastTextError::field(
                     "code",
                     format!("{token:?}"),
                     format!("{} columns below {columns}", self.shape.subtables),
@@ -118,17 +118,17 @@ fn largest_magnitude(row: &[f64]) -> f64 {
     row.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
-fn check_row(row: &[f64]) -> Result<(), ModelError> {
+fn check_row(row: &[f64]) -> Result<(), FastTextError> {
     // NaN and infinities are outside the range too.
     let allowed = -LARGEST_SCORE..=LARGEST_SCORE;
     if let Some(value) = row.iter().find(|value| !allowed.contains(value)) {
         let needed = format!("a number of magnitude at most {LARGEST_SCORE:e}");
-        return Err(ModelError::field("score", value, needed));
+        return Err(FastTextError::field("score", value, needed));
     }
     let sum: f64 = row.iter().sum();
     let allowed = CENTRING_TOLERANCE * largest_magnitude(row) * row.len() as f64;
     if sum.abs() > allowed {
-        return Err(ModelError::field(
+        return Err(FastTextError::field(
             "sum of a row of scores",
             sum,
             format!("at most {allowed:e} from zero (centred tables)"),
@@ -159,7 +159,7 @@ mod tests {
         values
     }
 
-    fn tables(values: Vec<f64>) -> Result<ScoreTables, ModelError> {
+    fn tables(values: Vec<f64>) -> Result<ScoreTables, FastTextError> {
         ScoreTables::new(ModelId::default(), SHAPE, values)
     }
 

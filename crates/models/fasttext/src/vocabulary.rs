@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::error::ModelError;
+use crate::error::FastTextError;
 
 /// Row 0 of every vocabulary: the token for all unknown ones.
 pub const UNKNOWN: &str = "<unk>";
@@ -44,10 +44,10 @@ impl Vocabulary {
     /// A vocabulary from a list in row order, as stored in a file.
     ///
     /// # Errors
-    /// [`ModelError::Field`] when the list is empty or too long, does not begin
+    /// [`FastTextError::Field`] when the list is empty or too long, does not begin
     /// with [`UNKNOWN`], or repeats a token.
-    pub(crate) fn from_tokens(tokens: Vec<String>) -> Result<Self, ModelError> {
-        let refuse = |found: String, needed: &str| Err(ModelError::field("vocabulary", found, needed.to_owned()));
+    pub(crate) fn from_tokens(tokens: Vec<String>) -> Result<Self, FastTextError> {
+        let refuse = |found: String, needed: &str| Err(FastTextError::field("vocabulary", found, needed.to_owned()));
         if tokens.len() > MAX_VOCABULARY {
             return refuse(format!("{} tokens", tokens.len()), &format!("at most {MAX_VOCABULARY}"));
         }

@@ -1,10 +1,11 @@
-//! Errors of files and data sets.
+//! Errors of this crate.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// A model file could not be read or written.
+/// A model file could not be read or written, or a data set could not be read or split.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub enum StoreError {
     /// The file could not be opened, read or written.
     #[error("{operation} {path}: {source}; check the path, its permissions and the free space", path = path.display())]
     Io {
@@ -13,16 +14,19 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// The cause.
-        source: std::io::Error,
+        source: io::Error,
     },
-    /// The file is larger than the limit.
+    /// A file, a record or a whole data set is larger than the limit.
     #[error(
-        "read {path}: found more than {most} bytes, needed at most that; this is not a model file",
+        "read {path}: found {what} of more than {most} bytes, needed at most that; check that it is the right file, \
+         and leave out what does not belong in it",
         path = path.display()
     )]
     TooLarge {
-        /// The file.
+        /// The file or folder.
         path: PathBuf,
+        /// What is too large.
+        what: &'static str,
         /// The limit in bytes.
         most: u64,
     },
@@ -70,19 +74,6 @@ pub enum FileError {
         /// What was needed.
         needed: String,
     },
-}
-
-/// A data set could not be read or split.
-#[derive(Debug, thiserror::Error)]
-pub enum DataError {
-    /// The file could not be opened or read.
-    #[error("read {path}: {source}; check that the file exists and is readable", path = path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
     /// A line is not a record.
     #[error(
         "read {path}, line {line}: found {found}, needed {needed}; correct or remove the line",
@@ -97,20 +88,6 @@ pub enum DataError {
         found: String,
         /// What was needed.
         needed: String,
-    },
-    /// A record or the whole data set is larger than the limit.
-    #[error(
-        "read {path}: found {what} of more than {most} bytes, needed at most that; leave out what is not a text with \
-         its label",
-        path = path.display()
-    )]
-    TooLarge {
-        /// The file or folder.
-        path: PathBuf,
-        /// What is too large.
-        what: &'static str,
-        /// The limit in bytes.
-        most: usize,
     },
     /// A folder does not have the layout of the data set.
     #[error(
@@ -160,4 +137,21 @@ pub enum DataError {
         /// Share of the records for test.
         test: f64,
     },
+}
+
+impl StoreError {
+    /// Makes the error of a file from its cause; `operation` is `read` or `write`.
+    pub fn io(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Io { operation, path: path.to_owned(), source }
+    }
+
+    /// Makes the error of malformed JSON from the parser's error.
+    pub fn json(path: &Path) -> impl Fn(serde_json::Error) -> Self + Copy {
+        move |source| Self::Json { path: path.to_owned(), source }
+    }
+
+    /// The error of a file whose content is not the expected one.
+    pub fn tensor(path: &Path, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Tensor { path: path.to_owned(), found: found.to_string(), needed: needed.to_string() }
+    }
 }

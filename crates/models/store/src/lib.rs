@@ -9,7 +9,7 @@ mod random;
 
 pub use adam::AdamW;
 pub use dataset::{Dataset, Split};
-pub use error::{DataError, FileError};
+pub use error::StoreError;
 pub use id::{ModelHasher, ModelId};
 pub use pair::{FilePair, ModelFiles, read_file, write_file};
 pub use random::Random;

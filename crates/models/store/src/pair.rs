@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use unspoken_files::Access;
 
-use crate::error::FileError;
+use crate::error::StoreError;
 
 /// Maximum bytes of a JSON file: far above a vocabulary of a million words.
 const MAX_JSON_BYTES: u64 = 256 << 20;
@@ -38,14 +38,14 @@ impl ModelFiles<'_> {
     /// Reads a file of at most `most` bytes.
     ///
     /// # Errors
-    /// [`FileError::Io`] or [`FileError::TooLarge`].
-    pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, FileError> {
+    /// [`StoreError::Io`] or [`StoreError::TooLarge`].
+    pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, StoreError> {
         let path = self.path(name);
         match self {
             ModelFiles::Directory(_) => read_file(&path, most),
             ModelFiles::Memory(files) => match files.get(name) {
-                None => Err(FileError::Io { operation: "read", path, source: ErrorKind::NotFound.into() }),
-                Some(bytes) if bytes.len() as u64 > most => Err(FileError::TooLarge { path, most }),
+                None => Err(StoreError::io("read", &path)(ErrorKind::NotFound.into())),
+                Some(bytes) if bytes.len() as u64 > most => Err(StoreError::TooLarge { path, what: "a file", most }),
                 Some(bytes) => Ok(bytes.clone()),
             },
         }
@@ -113,15 +113,16 @@ impl FilePair {
     /// Reads the JSON, of at most 256 MiB: its format and version first, then all of it.
     ///
     /// # Errors
-    /// [`FileError`] but [`Checksum`](FileError::Checksum) and [`Tensor`](FileError::Tensor).
-    pub fn read_json<T: DeserializeOwned>(&self, files: ModelFiles<'_>) -> Result<T, FileError> {
+    /// [`StoreError::Io`], [`StoreError::TooLarge`], [`StoreError::Json`] or [`StoreError::Format`].
+    pub fn read_json<T: DeserializeOwned>(&self, files: ModelFiles<'_>) -> Result<T, StoreError> {
         let name = self.json();
         let bytes = files.read(&name, MAX_JSON_BYTES)?;
-        let malformed = |source| FileError::Json { path: files.path(&name), source };
+        let path = files.path(&name);
+        let malformed = StoreError::json(&path);
         let header: Header = serde_json::from_slice(&bytes).map_err(malformed)?;
         if header.format != self.kind || !(self.oldest..=self.version).contains(&header.version) {
-            return Err(FileError::Format {
-                path: files.path(&name),
+            return Err(StoreError::Format {
+                path,
                 found: format!("{} version {}", header.format, header.version),
                 needed: format!("{} version {}", self.kind, self.versions()),
             });
@@ -142,7 +143,7 @@ impl FilePair {
     /// Returns its bytes, little-endian.
     ///
     /// # Errors
-    /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
+    /// [`StoreError::Io`], [`StoreError::TooLarge`], [`StoreError::Checksum`] or [`StoreError::Tensor`].
     pub fn read_weights(
         &self,
         files: ModelFiles<'_>,
@@ -150,18 +151,15 @@ impl FilePair {
         name: &str,
         dtype: Dtype,
         shape: &[usize],
-    ) -> Result<Vec<u8>, FileError> {
+    ) -> Result<Vec<u8>, StoreError> {
         let path = files.path(&self.weights());
         let bytes = files.read(&self.weights(), MAX_WEIGHTS_BYTES)?;
         let found = checksum(&bytes);
         if found != blake3 {
-            return Err(FileError::Checksum { path, found, needed: blake3.to_owned() });
+            return Err(StoreError::Checksum { path, found, needed: blake3.to_owned() });
         }
-        let refuse = |found: String| FileError::Tensor {
-            path: path.clone(),
-            found,
-            needed: format!("one tensor {name:?} of type {dtype} and shape {shape:?}"),
-        };
+        let needed = format!("one tensor {name:?} of type {dtype} and shape {shape:?}");
+        let refuse = |found: String| StoreError::tensor(&path, found, &needed);
         let file = SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string()))?;
         if file.len() != 1 {
             return Err(refuse(format!("{} tensors", file.len())));
@@ -178,7 +176,7 @@ impl FilePair {
     /// when absent.
     ///
     /// # Errors
-    /// [`FileError::Io`], or [`FileError::Tensor`] if data and shape do not match.
+    /// [`StoreError::Io`], or [`StoreError::Tensor`] if data and shape do not match.
     pub fn write_weights(
         &self,
         directory: &Path,
@@ -186,13 +184,10 @@ impl FilePair {
         dtype: Dtype,
         shape: Vec<usize>,
         data: &[u8],
-    ) -> Result<String, FileError> {
+    ) -> Result<String, StoreError> {
         let path = directory.join(self.weights());
-        let refuse = |error: safetensors::SafeTensorError| FileError::Tensor {
-            path: path.clone(),
-            found: error.to_string(),
-            needed: format!("a tensor {name:?} that safetensors can hold"),
-        };
+        let needed = format!("a tensor {name:?} that safetensors can hold");
+        let refuse = |error: safetensors::SafeTensorError| StoreError::tensor(&path, error, &needed);
         let view = TensorView::new(dtype, shape, data).map_err(refuse)?;
         let bytes = safetensors::serialize([(name, view)], None).map_err(refuse)?;
         write_file(&path, &bytes)?;
@@ -202,12 +197,11 @@ impl FilePair {
     /// Writes the JSON, indented, format and version first. The directory is created when absent.
     ///
     /// # Errors
-    /// [`FileError::Io`] or [`FileError::Json`].
-    pub fn write_json(&self, directory: &Path, model: &impl Serialize) -> Result<(), FileError> {
+    /// [`StoreError::Io`] or [`StoreError::Json`].
+    pub fn write_json(&self, directory: &Path, model: &impl Serialize) -> Result<(), StoreError> {
         let path = directory.join(self.json());
         let document = Document { format: self.kind.to_owned(), version: self.version, model };
-        let mut bytes =
-            serde_json::to_vec_pretty(&document).map_err(|source| FileError::Json { path: path.clone(), source })?;
+        let mut bytes = serde_json::to_vec_pretty(&document).map_err(StoreError::json(&path))?;
         bytes.push(b'\n');
         write_file(&path, &bytes)
     }
@@ -220,14 +214,14 @@ fn checksum(bytes: &[u8]) -> String {
 /// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// [`FileError::Io`] or [`FileError::TooLarge`].
-pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
-    let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
+/// [`StoreError::Io`] or [`StoreError::TooLarge`].
+pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
+    let failed = StoreError::io("read", path);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(FileError::TooLarge { path: path.to_owned(), most });
+        return Err(StoreError::TooLarge { path: path.to_owned(), what: "a file", most });
     }
     Ok(bytes)
 }
@@ -235,13 +229,13 @@ pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
 /// Replaces a file atomically. Creates its directory if it is missing.
 ///
 /// # Errors
-/// [`FileError::Io`].
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+/// [`StoreError::Io`].
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let attempt = || {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
         }
         unspoken_files::replace_file(path, bytes, Access::Umask)
     };
-    attempt().map_err(|source| FileError::Io { operation: "write", path: path.to_owned(), source })
+    attempt().map_err(StoreError::io("write", path))
 }

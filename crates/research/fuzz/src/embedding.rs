@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use unspoken_embedding::{CompressedTable, EmbeddingTable, LinearHead, Source, Subtables, TableError, TokenCodes};
+use unspoken_embedding::{CompressedTable, EmbeddingError, EmbeddingTable, LinearHead, Source, Subtables, TokenCodes};
 
 use crate::Target;
 use crate::files::{self, Directory};
@@ -130,7 +130,7 @@ pub static LINEAR_HEAD: Target = Target {
     },
 };
 
-fn is_sound(read: Result<EmbeddingTable, TableError>) -> bool {
+fn is_sound(read: Result<EmbeddingTable, EmbeddingError>) -> bool {
     let Ok(table) = read else { return false };
     assert_eq!(table.values().len(), table.tokens().len() * table.width());
     assert!(table.values().iter().all(|number| number.is_finite()));

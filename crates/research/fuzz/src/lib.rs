@@ -13,31 +13,31 @@
 //! number or a checksum, so most mutated inputs are repaired before they are run. The repair happens in the mutator:
 //! the decoder sees the final bytes, so a failing file is a reproducer without further steps. See `docs/fuzzing.md`.
 
-pub mod arrays;
-pub mod arrays_service;
+pub mod chat;
 pub mod ckks;
 pub mod classify;
+pub mod classify_head;
 pub mod digits;
 pub mod digits_network;
 pub mod embed;
 pub mod embedding;
-pub mod encrypted;
 pub mod exact;
 pub mod fasttext;
 mod files;
 mod fixtures;
-pub mod layer;
 pub mod llama;
 pub mod llama_halves;
-pub mod llama_service;
+pub mod matrix;
+pub mod matrix_service;
 mod messages;
+pub mod oprf;
 pub mod permute;
+pub mod pir;
+pub mod pir_encrypted;
 mod repair;
-pub mod retrieve;
 pub mod rlwe;
 pub mod sums;
 pub mod texts;
-pub mod unseal;
 pub mod wire;
 
 /// One decoder under test.
@@ -106,51 +106,51 @@ pub const TARGETS: [&Target; 90] = [
     &llama::PREPARATION,
     &llama_halves::CLIENT,
     &llama_halves::TAMED,
-    &llama_service::DESCRIBED,
-    &llama_service::KEY_FRONT,
-    &llama_service::QUERY,
-    &llama_service::TOKEN_QUERY,
-    &llama_service::ANSWER,
-    &llama_service::PART,
+    &chat::DESCRIBED,
+    &chat::KEY_FRONT,
+    &chat::QUERY,
+    &chat::TOKEN_QUERY,
+    &chat::ANSWER,
+    &chat::PART,
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::SMALL_QUERY,
     &embed::SHORT_QUERY,
     &embed::STRIDED_QUERY,
     &embed::ANSWER,
-    &layer::DESCRIBED,
-    &layer::ANSWER,
+    &classify_head::DESCRIBED,
+    &classify_head::ANSWER,
     &permute::PLAN,
-    &arrays::PROGRAM,
-    &arrays::SIGNATURE,
-    &arrays::INPUTS,
-    &arrays::RESULT,
-    &arrays::KEYS,
-    &arrays::SECRET,
-    &arrays_service::DESCRIPTION,
-    &arrays_service::QUERY,
-    &arrays_service::ANSWER,
-    &retrieve::DESCRIBED,
-    &retrieve::SHARD,
-    &retrieve::REQUEST,
-    &retrieve::ANSWER,
-    &retrieve::KEYS,
-    &retrieve::BUCKET,
-    &retrieve::CIPHERTEXTS,
-    &retrieve::DENSE_MESSAGES,
-    &unseal::DESCRIBED,
-    &unseal::REQUEST,
-    &unseal::ANSWER,
-    &unseal::KEY,
-    &unseal::RECORD,
+    &matrix::PROGRAM,
+    &matrix::SIGNATURE,
+    &matrix::INPUTS,
+    &matrix::RESULT,
+    &matrix::KEYS,
+    &matrix::SECRET,
+    &matrix_service::DESCRIPTION,
+    &matrix_service::QUERY,
+    &matrix_service::ANSWER,
+    &pir::DESCRIBED,
+    &pir::SHARD,
+    &pir::REQUEST,
+    &pir::ANSWER,
+    &pir::KEYS,
+    &pir::BUCKET,
+    &pir::CIPHERTEXTS,
+    &pir::DENSE_MESSAGES,
+    &oprf::DESCRIBED,
+    &oprf::REQUEST,
+    &oprf::ANSWER,
+    &oprf::KEY,
+    &oprf::RECORD,
     &sums::DESCRIBED,
     &sums::REQUEST,
     &sums::RECEIPTS,
     &sums::SUM,
     &sums::KEY,
-    &encrypted::UPLOAD,
-    &encrypted::REPLY,
-    &encrypted::DECLARATION,
+    &pir_encrypted::UPLOAD,
+    &pir_encrypted::REPLY,
+    &pir_encrypted::DECLARATION,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -57,7 +57,7 @@ pub static CLIENT: Target = Target {
 
 /// `RotatedModel::load`: can be saved to the same file again.
 pub static TAMED: Target = Target {
-    name: "llama_tamed",
+    name: "llama_rotated",
     run: |data| {
         let directory = Directory::of(data, &TAMED_FILE);
         let Ok(tamed) = RotatedModel::load(directory.path()) else { return false };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use unspoken_store::{DataError, Dataset};
+use unspoken_store::{Dataset, StoreError};
 
 use crate::Target;
 use crate::files::{self, Directory};
@@ -64,7 +64,7 @@ pub static ENRON_SPAM_MAILS: Target = Target {
 };
 
 /// Whether texts were read; each must have one of the labels.
-fn has_labels(read: Result<Dataset, DataError>, labels: [&str; 2]) -> bool {
+fn has_labels(read: Result<Dataset, StoreError>, labels: [&str; 2]) -> bool {
     let Ok(found) = read else { return false };
     assert_eq!(found.texts().len(), found.labels().len());
     assert!(found.labels().iter().all(|label| labels.contains(&label.as_str())));

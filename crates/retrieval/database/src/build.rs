@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_pir_scheme::layout::{BUCKET_OVERHEAD, Bucket, KeysPlan, Tag};
-use unspoken_pir_scheme::{Layout, LayoutError, PirParameters, Preset, TableKind, Tables};
+use unspoken_pir_scheme::{Layout, PirParameters, Preset, SchemeError, TableKind, Tables};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
@@ -225,7 +225,7 @@ impl Placed {
         monitor: &mut Monitor<'_>,
     ) -> Result<Option<Self>, DatabaseError> {
         let tagged = keys.iter().map(|&(key, value)| Ok((layout.tag(key)?, value)));
-        let mut tagged: Vec<(Tag, usize)> = tagged.collect::<Result<_, LayoutError>>()?;
+        let mut tagged: Vec<(Tag, usize)> = tagged.collect::<Result<_, SchemeError>>()?;
         tagged.sort_unstable();
         if tagged.windows(2).any(|pair| matches!(pair, [(a, _), (b, _)] if a == b)) {
             return Ok(None);

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use unspoken_pir_scheme::{LayoutError, SchemeError};
+use unspoken_pir_scheme::SchemeError;
 use unspoken_ring::RingError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do. Only
@@ -13,10 +13,7 @@ use unspoken_ring::RingError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
-    /// Records do not fit the layout, or the layout is outside its limits.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    /// Encoding failed.
+    /// Records do not fit the layout, the layout is outside its limits, or encoding failed.
     #[error(transparent)]
     Pir(#[from] SchemeError),
     /// An operation of a ring failed.

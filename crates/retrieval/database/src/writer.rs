@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir_scheme::layout::Bucket;
-use unspoken_pir_scheme::{Layout, LayoutError, TableKind};
+use unspoken_pir_scheme::{Layout, SchemeError, TableKind};
 
 use crate::cells::Cells;
 use crate::commits::Commits;
@@ -123,7 +123,7 @@ impl Writer {
         let longest = Bucket::longest_value(most);
         if value.len() > longest {
             let needed = format!("at most {longest} bytes");
-            return Err(LayoutError::Length { found: value.len(), needed }.into());
+            return Err(SchemeError::Length { found: value.len(), needed }.into());
         }
         let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
         let mut edited = EditedBuckets::new(layout, |bucket| current(base, committed, pending, bucket));

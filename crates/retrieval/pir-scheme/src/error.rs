@@ -47,6 +47,34 @@ pub enum SchemeError {
         /// The parameters needed.
         needed: &'static str,
     },
+    /// There is no such record. The message does not contain the index.
+    #[error("the index is out of range: the database has room for {records} records; use a smaller one")]
+    Record {
+        /// Records there is room for.
+        records: u64,
+    },
+    /// An index was used where keys are needed, or the other way round.
+    #[error("{operation}: the database is read by {found}; ask by {found}")]
+    Kind {
+        /// The operation.
+        operation: &'static str,
+        /// How the database is read: "index" or "key".
+        found: &'static str,
+    },
+    /// A record does not fit.
+    #[error("a record of {found} bytes does not fit: {needed}; rebuild the database for such records")]
+    Length {
+        /// Bytes of the record.
+        found: usize,
+        /// The room that the layout has.
+        needed: String,
+    },
+    /// A cell does not have the format of the layout.
+    #[error("a cell does not have this layout: {what}; it answers another query, or the database is damaged")]
+    Cell {
+        /// What is wrong.
+        what: &'static str,
+    },
     /// The noise of a response is too large.
     #[error("the response is unreadable: it was computed with keys of another secret, from damaged data, or failed")]
     Unreadable,
@@ -67,8 +95,24 @@ pub enum SchemeError {
         needed: u64,
     },
     /// The work was cancelled.
-    #[error("stopped")]
+    #[error("stopped; start it again")]
     Interrupted,
+    /// An upload is not one that can be stored. The message is for the owner of the entries, and contains no entry.
+    #[error("upload entries: {what}: found {found}, needed {needed}")]
+    Upload {
+        /// What does not fit.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What was needed, and what to do.
+        needed: String,
+    },
+    /// Another request changes the database, or reads how far it has come.
+    #[error("upload entries: found another upload request that is being done, needed none; ask again in a few seconds")]
+    Busy,
+    /// Storing entries failed. The cause is for the owner of the service.
+    #[error("store uploaded entries: {0}")]
+    Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The keys do not serve the query's mode.
     #[error("the keys are for {found} queries, this query is {needed}; upload keys for {needed} queries")]
     Mode {
@@ -115,6 +159,11 @@ impl SchemeError {
             SchemeError::Gsw(GswError::Io(error)) => Some(error.kind()),
             _ => None,
         }
+    }
+
+    /// The error of an upload that does not fit.
+    pub fn upload(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        SchemeError::Upload { what, found: found.to_string(), needed: needed.to_string() }
     }
 
     pub(crate) fn format(what: &'static str, found: impl ToString, needed: impl Into<String>) -> Self {

@@ -4,7 +4,7 @@ use unspoken_ring::Device;
 
 use crate::dense::{self, DenseQuery, DenseResponse, DenseSplit, MaskSeed};
 use crate::error::{SchemeError, range};
-use crate::layout::{Layout, LayoutError};
+use crate::layout::Layout;
 use crate::mode::Mode;
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 use crate::query::Query;
@@ -27,7 +27,7 @@ impl Tables {
     ///
     /// # Errors
     /// As for [`Layout::check`].
-    pub fn new(parameters: &PirParameters, layout: Layout, kind: TableKind) -> Result<Self, LayoutError> {
+    pub fn new(parameters: &PirParameters, layout: Layout, kind: TableKind) -> Result<Self, SchemeError> {
         layout.check(parameters, kind)?;
         let shape = kind.shape(parameters, layout.cells(), layout.cell_bytes())?;
         let planes = layout.planes(parameters, kind);

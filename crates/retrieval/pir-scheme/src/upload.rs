@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use crate::error::SchemeError;
 use crate::version::VersionedDatabase;
 
 /// Bytes of a write key.
@@ -31,45 +32,13 @@ pub struct UploadState {
     pub chunks: u64,
 }
 
-/// Why entries are not stored. The messages are for the owner of the entries, and contain no entry.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum UploadError {
-    /// The upload is not one that can be stored.
-    #[error("upload entries: {what}: found {found}, needed {needed}")]
-    Refused {
-        /// What does not fit.
-        what: &'static str,
-        /// What was found.
-        found: String,
-        /// What was needed, and what to do.
-        needed: String,
-    },
-    /// The work was cancelled.
-    #[error("stopped; send the request again")]
-    Interrupted,
-    /// Another request changes the database, or reads how far it has come.
-    #[error("upload entries: found another upload request that is being done, needed none; ask again in a few seconds")]
-    Busy,
-    /// Storing failed. The cause is for the owner of the service.
-    #[error("store uploaded entries: {0}")]
-    Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
-
-impl UploadError {
-    /// The error of an upload that does not fit.
-    pub fn refused(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        UploadError::Refused { what, found: found.to_string(), needed: needed.to_string() }
-    }
-}
-
 /// A database of encrypted entries that its owner changes while it is served.
 ///
 /// An upload consists of chunks, which are stored as they arrive, and a commit, which makes one version of all of them.
 /// All calls may be repeated after a lost reply. A new upload takes the place of one that was not committed.
 ///
 /// The calls come from threads of the pool, and a commit uses all of these. So a call must not wait for another call:
-/// it could run on a thread on which the other call is suspended. It fails with [`UploadError::Busy`].
+/// it could run on a thread on which the other call is suspended. It fails with [`SchemeError::Busy`].
 pub trait UploadedDatabase: VersionedDatabase {
     /// Whether this is the key of the database's owner. Takes the same time for every key of other people.
     fn is_write_key(&self, key: &[u8; WRITE_KEY_BYTES]) -> bool;
@@ -77,8 +46,8 @@ pub trait UploadedDatabase: VersionedDatabase {
     /// How far the database has come.
     ///
     /// # Errors
-    /// [`UploadError::Busy`].
-    fn upload_state(&self) -> Result<UploadState, UploadError>;
+    /// [`SchemeError::Busy`].
+    fn upload_state(&self) -> Result<UploadState, SchemeError>;
 
     /// Stores a chunk durably: entries by number, in ascending order, also from one chunk to the next. The first chunk
     /// has number 0 and begins the upload. A chunk that is stored already is not stored again.
@@ -86,14 +55,14 @@ pub trait UploadedDatabase: VersionedDatabase {
     /// # Errors
     /// If the base is not the current version, another upload has begun, a chunk is missing before this one or has no
     /// entries, a number is out of range or not in order, an entry is malformed, storing fails, or
-    /// [`UploadError::Busy`].
-    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError>;
+    /// [`SchemeError::Busy`].
+    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, SchemeError>;
 
     /// Makes the next version of all entries of an upload of `chunks` chunks, atomically and durably. An upload that is
     /// committed already is not committed again.
     ///
     /// # Errors
     /// If the upload is not the last one that was begun, a chunk is missing, storing fails, when `cancel` is set, or
-    /// [`UploadError::Busy`].
-    fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, UploadError>;
+    /// [`SchemeError::Busy`].
+    fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, SchemeError>;
 }

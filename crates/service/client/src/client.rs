@@ -84,9 +84,9 @@ impl<H: ClientHalf> ServiceClient<H> {
         state: &StateDir,
         cancel: &Cancel,
     ) -> Result<H, ClientError> {
-        let entry = state.entry(H::secret_name(&description, &model));
-        let _lock = locked(state, &entry, cancel)?;
-        Ok(open_stored(state, &entry, description, model)?.0)
+        let files = state.key_set(H::secret_name(&description, &model));
+        let _lock = locked(state, &files, cancel)?;
+        Ok(open_stored(state, &files, description, model)?.0)
     }
 
     /// The client's half of the application.

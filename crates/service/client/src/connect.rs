@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
-use crate::state::{Entry, HeldLock, StateDir, Uploaded};
+use crate::state::{HeldLock, KeySetFiles, StateDir, Uploaded, remove_if_there};
 use crate::transport::{self, Cancel, KeyId, Transport};
 
 /// The application to connect to, and the client's model and state.
@@ -67,19 +67,19 @@ impl<H: ClientHalf> Target<H> {
         bundle: Bundle,
         control: &mut CallControl,
     ) -> Result<Connected<H>, ClientError> {
-        let offer = self.describe(control.cancel)?;
-        let mut description = self.read(&offer.description)?;
+        let described = self.describe(control.cancel)?;
+        let mut description = self.read(&described.description)?;
         if let Some(earlier) = earlier {
             description.keep_from(earlier);
         }
-        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
-        let entry = self.state.entry(H::secret_name(&description, &self.model));
+        let at = ClientError::at(self.state.path());
+        let files = self.state.key_set(H::secret_name(&description, &self.model));
         let start = Instant::now();
-        let lock = locked(&self.state, &entry, control.cancel)?;
+        let lock = locked(&self.state, &files, control.cancel)?;
         self.check_change(&description)?;
-        let (mut half, secret) = open_stored::<H>(&self.state, &entry, description, self.model.clone())?;
-        self.accept(&offer.description)?;
-        let held = self.still_held(entry.uploaded().map_err(at)?, &secret, control.cancel)?;
+        let (mut half, secret) = open_stored::<H>(&self.state, &files, description, self.model.clone())?;
+        self.accept(&described.description)?;
+        let held = self.still_held(files.uploaded().map_err(at)?, &secret, control.cancel)?;
         let alone = half.bundle_contents();
         let serves = |held: &Uploaded| match bundle {
             Bundle::Shared => half.is_covered_by(&held.contents),
@@ -88,13 +88,13 @@ impl<H: ClientHalf> Target<H> {
         let mut usage = UsageStats::default();
         let uploaded = match held.iter().find(|held| serves(held)) {
             Some(found) => {
-                entry.remove_stale_bundles(Path::new("")).map_err(at)?;
-                entry.store_uploaded(found).map_err(at)?;
+                files.remove_stale_bundles(Path::new("")).map_err(at)?;
+                files.store_uploaded(found).map_err(at)?;
                 found.clone()
             }
             None => {
                 let shared = held.first().filter(|_| bundle == Bundle::Shared);
-                let uploaded = self.upload(&mut half, &entry, &secret, shared, &offer.limits, control)?;
+                let uploaded = self.upload(&mut half, &files, &secret, shared, &described.limits, control)?;
                 usage.key_bytes = half.key_bytes();
                 uploaded
             }
@@ -103,34 +103,34 @@ impl<H: ClientHalf> Target<H> {
         usage.key_seconds = start.elapsed().as_secs_f64();
         let key = KeyId::parse(&uploaded.id).map_err(|_| at(io::ErrorKind::InvalidData.into()))?;
         let surplus = uploaded.contents != alone;
-        Ok(Connected { half, key, surplus, described: offer.description, usage })
+        Ok(Connected { half, key, surplus, described: described.description, usage })
     }
 
     /// The bytes that `questions` questions will take, and the bytes of the keys if the service does not have them.
     /// Makes and stores nothing.
     pub(crate) fn cost(&self, questions: usize, cancel: &Cancel) -> Result<Cost, ClientError> {
-        let offer = self.describe(cancel)?;
-        let description = self.read(&offer.description)?;
-        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
-        let entry = self.state.entry(H::secret_name(&description, &self.model));
-        let stored = entry.secret().map_err(at)?;
-        let mut half = opened::<H>(&entry, description, self.model.clone(), stored.as_deref())?;
+        let described = self.describe(cancel)?;
+        let description = self.read(&described.description)?;
+        let at = ClientError::at(self.state.path());
+        let files = self.state.key_set(H::secret_name(&description, &self.model));
+        let stored = files.secret().map_err(at)?;
+        let mut half = opened::<H>(&files, description, self.model.clone(), stored.as_deref())?;
         let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
-        let held = self.still_held(entry.uploaded().map_err(at)?, &secret, cancel)?;
+        let held = self.still_held(files.uploaded().map_err(at)?, &secret, cancel)?;
         if held.iter().any(|held| half.is_covered_by(&held.contents)) {
             return Ok(Cost { key_bytes: 0, ..Cost::of_questions(&half, questions) });
         }
         if let Some(shared) = held.first() {
-            half.set_shared_keys(&shared.contents, offer.limits.max_key_bytes);
+            half.set_shared_keys(&shared.contents, described.limits.max_key_bytes);
         }
         Ok(Cost { key_bytes: half.key_bytes(), ..Cost::of_questions(&half, questions) })
     }
 
     /// The description of the application, which is of this client's kind.
     fn describe(&self, cancel: &Cancel) -> Result<transport::Description, ClientError> {
-        let offer = self.transport.describe(&self.application, cancel)?;
+        let described = self.transport.describe(&self.application, cancel)?;
         let needed = H::Description::PROTOCOL.kind;
-        match application_kind(&offer.description) {
+        match application_kind(&described.description) {
             Some(found) if found != needed => Err(ClientError::OtherKind {
                 url: self.transport.url().into(),
                 application: self.application.clone(),
@@ -138,7 +138,7 @@ impl<H: ClientHalf> Target<H> {
                 needed,
             }),
             // One without a kind is refused when it is read.
-            _ => Ok(offer),
+            _ => Ok(described),
         }
     }
 
@@ -148,26 +148,26 @@ impl<H: ClientHalf> Target<H> {
     fn upload(
         &self,
         half: &mut H,
-        entry: &Entry<'_>,
+        files: &KeySetFiles<'_>,
         secret: &[u8],
         shared: Option<&Uploaded>,
         limits: &Limits,
         control: &mut CallControl,
     ) -> Result<Uploaded, ClientError> {
-        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        let at = ClientError::at(self.state.path());
         let mut replaced = shared.filter(|shared| half.set_shared_keys(&shared.contents, limits.max_key_bytes));
         loop {
             let contents = half.bundle_contents();
-            let bundle = entry.bundle(secret, &contents);
-            entry.remove_stale_bundles(&bundle).map_err(at)?;
+            let bundle = files.bundle(secret, &contents);
+            files.remove_stale_bundles(&bundle).map_err(at)?;
             (control.progress)(Progress::KeysToSend { bytes: half.key_bytes() });
             write_bundle(half, &bundle, control)?;
             match self.upload_bundle(limits.key_format, &bundle, control) {
                 Ok(key) => {
                     let uploaded = Uploaded::new(key.as_str(), secret, &contents);
-                    entry.store_uploaded(&uploaded).map_err(at)?;
+                    files.store_uploaded(&uploaded).map_err(at)?;
                     if let Some(old) = replaced {
-                        entry.replace_uploaded(&old.id, &uploaded).map_err(at)?;
+                        files.replace_uploaded(&old.id, &uploaded).map_err(at)?;
                         // If this fails, it expires.
                         let _ = KeyId::parse(&old.id).map(|old| self.transport.delete_key(&old, control.cancel));
                     }
@@ -230,22 +230,20 @@ impl<H: ClientHalf> Target<H> {
 
     /// Stores a description that the client half has accepted.
     fn accept(&self, description: &[u8]) -> Result<(), ClientError> {
-        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         match self.accepted()?.as_deref() == Some(description) {
             true => Ok(()),
-            false => self.state.store_description(description).map_err(at),
+            false => self.state.store_description(description).map_err(ClientError::at(self.state.path())),
         }
     }
 
     /// The last description that a client with this state accepted.
     fn accepted(&self) -> Result<Option<Vec<u8>>, ClientError> {
-        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
-        self.state.description().map_err(at)
+        self.state.description().map_err(ClientError::at(self.state.path()))
     }
 
     /// Uploads the bundle file. The file is kept if another attempt may send the same bytes and resume.
     fn upload_bundle(&self, key_format: u32, path: &Path, control: &mut CallControl) -> Result<KeyId, ClientError> {
-        let at = |source| ClientError::State { path: path.display().to_string(), source };
+        let at = ClientError::at(path);
         let mut file = std::fs::File::open(path).map_err(at)?;
         let report = |sent| (control.progress)(Progress::Uploading(sent));
         let uploaded = self.transport.upload_keys(&self.application, key_format, &mut file, report, control.cancel);
@@ -258,34 +256,34 @@ impl<H: ClientHalf> Target<H> {
 }
 
 /// Locks the files of a key set: two processes that make keys at the same time would mix them.
-pub(crate) fn locked(state: &StateDir, entry: &Entry<'_>, cancel: &Cancel) -> Result<HeldLock, ClientError> {
-    entry.lock(cancel).map_err(|source| match source.kind() {
+pub(crate) fn locked(state: &StateDir, files: &KeySetFiles<'_>, cancel: &Cancel) -> Result<HeldLock, ClientError> {
+    files.lock(cancel).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
-        _ => ClientError::State { path: state.path().display().to_string(), source },
+        _ => ClientError::at(state.path())(source),
     })
 }
 
 /// Opens the half with the stored secret key, or with a new one, which is then stored. The files must be locked.
 pub(crate) fn open_stored<H: ClientHalf>(
     state: &StateDir,
-    entry: &Entry<'_>,
+    files: &KeySetFiles<'_>,
     description: H::Description,
     model: H::Model,
 ) -> Result<(H, Zeroizing<Vec<u8>>), ClientError> {
-    let at = |source| ClientError::State { path: state.path().display().to_string(), source };
-    let stored = entry.secret().map_err(at)?;
-    let half = opened::<H>(entry, description, model, stored.as_deref())?;
+    let at = ClientError::at(state.path());
+    let stored = files.secret().map_err(at)?;
+    let half = opened::<H>(files, description, model, stored.as_deref())?;
     let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
     if stored.is_none() {
         half.begin().map_err(ClientError::of_application)?;
-        entry.store_secret(&secret).map_err(at)?;
+        files.store_secret(&secret).map_err(at)?;
     }
     Ok((half, secret))
 }
 
 /// Opens the half with the stored secret key, if there is one.
 fn opened<H: ClientHalf>(
-    entry: &Entry<'_>,
+    files: &KeySetFiles<'_>,
     description: H::Description,
     model: H::Model,
     stored: Option<&Vec<u8>>,
@@ -297,7 +295,7 @@ fn opened<H: ClientHalf>(
         // If it opens without the stored key, the key is at fault.
         match H::open(description, model, None) {
             Ok(_) => {
-                let path = entry.secret_path().display().to_string();
+                let path = files.secret_path().display().to_string();
                 ClientError::SecretKey { path, reason: Box::new(error) }
             }
             Err(_) => ClientError::of_application(error),
@@ -330,7 +328,7 @@ pub(crate) fn of_key_error<H: ClientHalf>(error: H::KeyError) -> ClientError {
 
 /// Writes the bundle to a private file, unless an earlier attempt completed it.
 fn write_bundle<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl) -> Result<(), ClientError> {
-    let at = |source| ClientError::State { path: path.display().to_string(), source };
+    let at = ClientError::at(path);
     if path.exists() {
         return Ok(());
     }
@@ -345,16 +343,9 @@ fn write_bundle<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl)
 }
 
 fn write_unfinished<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl) -> Result<(), ClientError> {
-    let at = |source| ClientError::State { path: path.display().to_string(), source };
+    let at = ClientError::at(path);
     let mut file = BufWriter::new(create_private_file(path).map_err(at)?);
     let report = |done, total| (control.progress)(Progress::MakingKeys { done, total });
     half.write_keys(&mut file, report, control.cancel.flag()).map_err(of_key_error::<H>)?;
     file.flush().map_err(at)
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 
 use unspoken_protocol::{ApplicationError, ErrorKind};
 
@@ -71,6 +72,11 @@ fn advice(kind: ErrorKind) -> &'static str {
 }
 
 impl ClientError {
+    /// The error of a file or directory of the state, for `map_err`.
+    pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| ClientError::State { path: path.display().to_string(), source }
+    }
+
     /// Wraps an application's error.
     pub fn of_application(error: impl ApplicationError) -> Self {
         ClientError::Application(Box::new(error))

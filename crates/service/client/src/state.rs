@@ -133,8 +133,8 @@ impl StateDir {
     }
 
     /// The files of a key set.
-    pub(crate) fn entry(&self, keys: KeySetId) -> Entry<'_> {
-        Entry { state: self, keys: keys.to_string() }
+    pub(crate) fn key_set(&self, keys: KeySetId) -> KeySetFiles<'_> {
+        KeySetFiles { state: self, keys: keys.to_string() }
     }
 }
 
@@ -179,7 +179,7 @@ impl Drop for HeldLock {
 }
 
 /// The files of one key set.
-pub(crate) struct Entry<'a> {
+pub(crate) struct KeySetFiles<'a> {
     state: &'a StateDir,
     keys: String,
 }
@@ -217,7 +217,7 @@ impl Uploaded {
     }
 }
 
-impl Entry<'_> {
+impl KeySetFiles<'_> {
     pub(crate) fn secret(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
         Ok(read_if_there(&self.secret_path())?.map(Zeroizing::new))
     }
@@ -358,7 +358,8 @@ fn is_own_temporary(path: &Path) -> bool {
         && is_temporary_of(Path::new(target), name)
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+/// Removes a file. One that does not exist is removed.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -420,53 +421,54 @@ mod tests {
         let [one, two] = ["one", "two"].map(|kind| KeySetId::new(kind, &[7; 16]));
         let open = |url, application| StateDir::open(root.path(), url, application).unwrap();
         let state = open("http://127.0.0.1:1/", "classify/spam");
-        let entry = state.entry(one);
-        assert!(entry.secret().unwrap().is_none());
-        entry.store_secret(b"secret").unwrap();
+        let files = state.key_set(one);
+        assert!(files.secret().unwrap().is_none());
+        files.store_secret(b"secret").unwrap();
         let id = "0123456789abcdef0123456789abcdef";
-        entry.store_uploaded(&Uploaded::new(id, b"secret", b"contents")).unwrap();
+        files.store_uploaded(&Uploaded::new(id, b"secret", b"contents")).unwrap();
         // Another application of the service has the same keys, but another description.
         let other = open("http://127.0.0.1:1", "embed/words");
-        assert_eq!(other.entry(one).secret().unwrap().unwrap().as_slice(), b"secret");
-        let found = other.entry(one).uploaded().unwrap();
+        assert_eq!(other.key_set(one).secret().unwrap().unwrap().as_slice(), b"secret");
+        let found = other.key_set(one).uploaded().unwrap();
         assert_eq!((found.len(), found[0].id.as_str(), found[0].contents.as_slice()), (1, id, &b"contents"[..]));
         assert!(found[0].is_of(b"secret") && !found[0].is_of(b"another"));
         // Its own bundle comes first. Applications that use a replaced bundle use the new one.
         let [second, third] = ["1", "2"].map(|digit| digit.repeat(KEY_ID_DIGITS));
-        other.entry(one).store_uploaded(&Uploaded::new(&second, b"secret", b"more")).unwrap();
-        let ids = |state: &StateDir| state.entry(one).uploaded().unwrap().into_iter().map(|u| u.id).collect::<Vec<_>>();
+        other.key_set(one).store_uploaded(&Uploaded::new(&second, b"secret", b"more")).unwrap();
+        let ids =
+            |state: &StateDir| state.key_set(one).uploaded().unwrap().into_iter().map(|u| u.id).collect::<Vec<_>>();
         assert_eq!((ids(&state), ids(&other)), (vec![id.into(), second.clone()], vec![second.clone(), id.into()]));
-        other.entry(one).replace_uploaded(&third, &Uploaded::new(&second, b"secret", b"more")).unwrap();
+        other.key_set(one).replace_uploaded(&third, &Uploaded::new(&second, b"secret", b"more")).unwrap();
         assert_eq!(ids(&state), [id, &second]);
-        state.entry(one).replace_uploaded(&second, &Uploaded::new(id, b"secret", b"contents")).unwrap();
+        state.key_set(one).replace_uploaded(&second, &Uploaded::new(id, b"secret", b"contents")).unwrap();
         assert_eq!((ids(&state), ids(&other)), (vec![id.into()], vec![id.to_string()]));
         state.store_description(b"description").unwrap();
         assert!(other.description().unwrap().is_none());
         assert_eq!(state.description().unwrap().unwrap(), b"description");
         assert_eq!(StateDir::uploaded_keys(root.path(), "http://127.0.0.1:1").unwrap(), [id]);
         // Another service and another key set share nothing.
-        assert!(open("http://127.0.0.1:2", "classify/spam").entry(one).secret().unwrap().is_none());
+        assert!(open("http://127.0.0.1:2", "classify/spam").key_set(one).secret().unwrap().is_none());
         assert!(StateDir::uploaded_keys(root.path(), "http://127.0.0.1:2").unwrap().is_empty());
         assert!(StateDir::uploaded_keys(root.path(), "http://127.0.0.1:3").unwrap().is_empty());
-        assert!(state.entry(two).secret().unwrap().is_none());
-        assert_ne!(entry.bundle(b"a", b"b"), entry.bundle(b"ab", b""));
-        let (current, other) = (entry.bundle(b"secret", b"contents"), state.entry(two).bundle(b"a", b"b"));
-        let stale = [entry.bundle(b"earlier", b"contents"), entry.bundle(b"earlier", b"").with_extension("part")];
+        assert!(state.key_set(two).secret().unwrap().is_none());
+        assert_ne!(files.bundle(b"a", b"b"), files.bundle(b"ab", b""));
+        let (current, other) = (files.bundle(b"secret", b"contents"), state.key_set(two).bundle(b"a", b"b"));
+        let stale = [files.bundle(b"earlier", b"contents"), files.bundle(b"earlier", b"").with_extension("part")];
         for path in [&current, &other, &stale[0], &stale[1]] {
             fs::write(path, b"keys").unwrap();
         }
-        entry.remove_stale_bundles(&current).unwrap();
+        files.remove_stale_bundles(&current).unwrap();
         assert!(current.exists() && other.exists() && stale.iter().all(|path| !path.exists()));
         let long_ago = std::time::SystemTime::now() - 2 * STALE;
         File::options().append(true).open(&other).unwrap().set_modified(long_ago).unwrap();
-        entry.remove_stale_bundles(&current).unwrap();
+        files.remove_stale_bundles(&current).unwrap();
         assert!(current.exists() && !other.exists());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode(state.path()), 0o700);
-            assert_eq!(mode(&entry.file(SECRET, "key")), 0o600);
+            assert_eq!(mode(&files.file(SECRET, "key")), 0o600);
         }
     }
 
@@ -478,11 +480,11 @@ mod tests {
         let open = || StateDir::open(root.path(), "http://127.0.0.1:1", "classify/spam");
         // A planted link in place of a lock would create or lock another file.
         let state = open().unwrap();
-        let entry = state.entry(KeySetId::new("one", &[7; 16]));
+        let files = state.key_set(KeySetId::new("one", &[7; 16]));
         let target = root.path().join("target");
-        symlink(&target, entry.file("lock-", "lock")).unwrap();
+        symlink(&target, files.file("lock-", "lock")).unwrap();
         symlink(&target, state.path().join("numbers.lock")).unwrap();
-        let error = entry.lock(&Cancel::new()).unwrap_err().to_string();
+        let error = files.lock(&Cancel::new()).unwrap_err().to_string();
         assert!(error.contains("found a symbolic link"), "{error}");
         state.start(&[1; 16]).unwrap();
         assert!(state.take(&[1; 16], 1).is_err());

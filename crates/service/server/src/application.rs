@@ -10,6 +10,7 @@ use unspoken_protocol::{AnswerHelpers, AnswerProgress, Call, KeySetId, PlainErro
 use unspoken_wire::v1::PublishedModel;
 use unspoken_wire::{Message, is_application_name};
 
+use crate::error::ServerError;
 use crate::gather::{Gathering, OwnedRequest};
 use crate::untyped::{AnyServerHalf, LoadedKeys, Untyped};
 
@@ -130,10 +131,11 @@ impl Applications {
     /// Adds an application. It replaces one with the same name.
     ///
     /// # Errors
-    /// [`InvalidName`] if the name is not valid in a URL, such as `classify/spam`; see [`is_application_name`].
-    pub fn with(mut self, name: &str, half: impl ServerHalf) -> Result<Self, InvalidName> {
+    /// [`ServerError::ApplicationName`] if the name is not valid in a URL, such as `classify/spam`; see
+    /// [`is_application_name`].
+    pub fn with(mut self, name: &str, half: impl ServerHalf) -> Result<Self, ServerError> {
         if !is_application_name(name) {
-            return Err(InvalidName(name.to_owned()));
+            return Err(ServerError::ApplicationName(name.to_owned()));
         }
         let (name, limits, key_set) = (Arc::<str>::from(name), half.limits(), half.key_set());
         let application = Application {
@@ -172,11 +174,3 @@ impl Applications {
         sharing.fold(0, |sum, application| sum.saturating_add(application.half.key_limits().max_bytes))
     }
 }
-
-/// An application's name is not valid in a URL.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "add application: name {0:?} is not valid in a URL; needed lower-case segments joined by \
-     '/', such as classify/spam"
-)]
-pub struct InvalidName(String);

@@ -1,12 +1,14 @@
 //! Bearer tokens. A token is 32 random bytes; the server keeps only its SHA-256 hash, which suffices for a secret that
 //! nobody can guess.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
-use std::{fmt, io};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+
+use crate::error::ServerError;
 
 /// Name of all clients of a service without tokens.
 const ANONYMOUS: &str = "anonymous";
@@ -47,60 +49,20 @@ pub struct NewToken {
 /// Makes a token for the client `name`.
 ///
 /// # Errors
-/// [`TokenError::Name`] or [`TokenError::Reserved`] if the name is not allowed in the file, [`TokenError::Random`] if
-/// the operating system has no randomness.
-pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
+/// [`ServerError::ClientName`] or [`ServerError::ReservedClientName`] if the name is not allowed in the file,
+/// [`ServerError::Random`] if the operating system has no randomness.
+pub fn make_token(name: &str) -> Result<NewToken, ServerError> {
     if !is_client_name(name) {
-        return Err(TokenError::Name { found: name.chars().take(40).collect() });
+        return Err(ServerError::ClientName { found: name.chars().take(40).collect() });
     }
     if name == ANONYMOUS {
-        return Err(TokenError::Reserved);
+        return Err(ServerError::ReservedClientName);
     }
     let mut bytes = [0u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+    getrandom::fill(&mut bytes).map_err(|error| ServerError::Random(error.to_string()))?;
     let secret = format!("unspoken_{}", hex::encode(bytes));
     let line = format!("{name}:{}", hex::encode(Sha256::digest(secret.as_bytes())));
     Ok(NewToken { secret, line })
-}
-
-/// Why tokens cannot be made or read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TokenError {
-    /// A client name has characters that are not allowed.
-    #[error("name client: found {found:?}, needed 1 to 64 letters, digits, '.', '_', '-' or '@'")]
-    Name {
-        /// The name, shortened.
-        found: String,
-    },
-    /// A token is for the name that stands for all clients of a service without tokens.
-    #[error(
-        "name client: found \"anonymous\", which names the clients of a service without tokens; choose another name"
-    )]
-    Reserved,
-    /// The operating system has no randomness.
-    #[error("make token: the operating system gave no randomness: {0}")]
-    Random(String),
-    /// The file cannot be read.
-    #[error("read tokens {path}: {source}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// A line is not `name:hash`.
-    #[error(
-        "read tokens: line {line} is not name:hash with the 64 hexadecimal digits of a SHA-256 \
-         hash; make lines with `unspoken keys token`"
-    )]
-    Line {
-        /// Number of the line, from 1.
-        line: usize,
-    },
-    /// The file has no token, which would lock out every client.
-    #[error("read tokens: the file has no token; add one with `unspoken keys token`")]
-    Empty,
 }
 
 /// Determines which client sent a request.
@@ -112,7 +74,7 @@ pub(crate) enum Authenticator {
 }
 
 impl Authenticator {
-    pub(crate) fn new(path: Option<&Path>) -> Result<Self, TokenError> {
+    pub(crate) fn new(path: Option<&Path>) -> Result<Self, ServerError> {
         let Some(path) = path else { return Ok(Self::Anonymous) };
         let known = RwLock::new(read_tokens(path)?);
         Ok(Self::Tokens { path: path.to_owned(), known })
@@ -141,7 +103,7 @@ impl Authenticator {
     }
 
     /// Reads the file again. If it cannot be read, the tokens do not change. Returns whether they were replaced.
-    pub(crate) fn reload(&self) -> Result<bool, TokenError> {
+    pub(crate) fn reload(&self) -> Result<bool, ServerError> {
         let Self::Tokens { path, known } = self else { return Ok(false) };
         let fresh = read_tokens(path)?;
         if fresh == *known.read().unwrap_or_else(|poisoned| poisoned.into_inner()) {
@@ -152,13 +114,11 @@ impl Authenticator {
     }
 }
 
-fn read_tokens(path: &Path) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
-    let failed = |source| TokenError::File { path: path.to_owned(), source };
-    let text = unspoken_files::read_text(path).map_err(|error| failed(error.into()))?;
-    parse(&text)
+fn read_tokens(path: &Path) -> Result<Vec<(ClientName, [u8; 32])>, ServerError> {
+    parse(&unspoken_files::read_text(path).map_err(ServerError::read("tokens", path))?)
 }
 
-fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
+fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, ServerError> {
     let mut tokens = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -169,14 +129,14 @@ fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
             .split_once(':')
             .filter(|(name, _)| is_client_name(name))
             .and_then(|(name, hash)| Some((ClientName::new(name), hex::decode_to_array(hash).ok()?)));
-        let (name, hash) = entry.ok_or(TokenError::Line { line: index + 1 })?;
+        let (name, hash) = entry.ok_or(ServerError::TokenLine { line: index + 1 })?;
         if name.is_anonymous() {
-            return Err(TokenError::Reserved);
+            return Err(ServerError::ReservedClientName);
         }
         tokens.push((name, hash));
     }
     if tokens.is_empty() {
-        return Err(TokenError::Empty);
+        return Err(ServerError::NoTokens);
     }
     Ok(tokens)
 }
@@ -219,7 +179,7 @@ mod tests {
         let authenticator = Authenticator::new(Some(file.path())).unwrap();
         assert!(!authenticator.reload().unwrap());
         std::fs::write(file.path(), format!("{}\nhalf a li", bob.line)).unwrap();
-        assert!(matches!(authenticator.reload(), Err(TokenError::Line { line: 2 })));
+        assert!(matches!(authenticator.reload(), Err(ServerError::TokenLine { line: 2 })));
         assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_some());
         std::fs::write(file.path(), format!("{}\n", bob.line)).unwrap();
         assert!(authenticator.reload().unwrap());
@@ -229,12 +189,12 @@ mod tests {
 
     #[test]
     fn names_and_files_out_of_shape_are_refused() {
-        assert!(matches!(make_token("a:b"), Err(TokenError::Name { .. })));
-        assert!(matches!(make_token(""), Err(TokenError::Name { .. })));
-        assert!(matches!(make_token(ANONYMOUS), Err(TokenError::Reserved)));
+        assert!(matches!(make_token("a:b"), Err(ServerError::ClientName { .. })));
+        assert!(matches!(make_token(""), Err(ServerError::ClientName { .. })));
+        assert!(matches!(make_token(ANONYMOUS), Err(ServerError::ReservedClientName)));
         let line = make_token("ann").unwrap().line.replace("ann:", "anonymous:");
         assert!(parse(&line).unwrap_err().to_string().contains("choose another name"));
-        assert!(matches!(parse("# nobody\n"), Err(TokenError::Empty)));
-        assert!(matches!(parse("ann:abcd\n"), Err(TokenError::Line { line: 1 })));
+        assert!(matches!(parse("# nobody\n"), Err(ServerError::NoTokens)));
+        assert!(matches!(parse("ann:abcd\n"), Err(ServerError::TokenLine { line: 1 })));
     }
 }

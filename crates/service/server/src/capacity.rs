@@ -15,57 +15,9 @@
 use crate::application::{Application, Applications};
 use crate::config::ServerConfig;
 use crate::connection::{CONNECTION_BYTES, TLS_BYTES};
+use crate::error::ServerError;
 use crate::routes::UPLOAD_BYTES;
 use crate::store::ENTRY_BYTES;
-
-/// The memory or the open files that a service may use are too few for it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CapacityError {
-    /// One worker with the largest request needs more than `limits.memory_bytes`.
-    #[error(
-        "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
-         keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, {bundles} key bundles \
-         {bundle_bytes}, the page {page} and the models of all applications {prepared}; limits.memory_bytes is \
-         {limit}, needed at least {needed}: raise it (--memory-mib), lower limits.connections or limits.bundles, or \
-         offer less",
-        worker = answer.saturating_add(*working).saturating_add(*keys)
-    )]
-    Memory {
-        /// The application.
-        name: String,
-        /// Bytes of the largest answer.
-        answer: u64,
-        /// Bytes needed to compute one answer.
-        working: u64,
-        /// Bytes of the largest loaded keys.
-        keys: u64,
-        /// Bytes of the largest request.
-        bodies: u64,
-        /// Number of connections.
-        connections: usize,
-        /// Bytes that connections take.
-        connection_bytes: u64,
-        /// Number of key bundles.
-        bundles: usize,
-        /// Bytes that their entries take.
-        bundle_bytes: u64,
-        /// Bytes of the page's files.
-        page: u64,
-        /// Bytes of the prepared models of all applications.
-        prepared: u64,
-        /// The sum of these.
-        needed: u64,
-        /// Bytes available: `limits.memory_bytes`.
-        limit: u64,
-    },
-    /// The process may not open enough files for one connection.
-    #[error(
-        "start the service: the process may not open more files; raise the hard limit of open files (ulimit -Hn, or \
-         LimitNOFILE= of systemd) to 1024 or more"
-    )]
-    Descriptors,
-}
 
 /// Numbers of workers and connections, and how the memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,11 +39,11 @@ impl Capacity {
         applications: &Applications,
         page: u64,
         descriptors: usize,
-    ) -> Result<Self, CapacityError> {
+    ) -> Result<Self, ServerError> {
         let limit = config.limits.memory_bytes;
         let connections = config.limits.connections.min(descriptors);
         if connections == 0 {
-            return Err(CapacityError::Descriptors);
+            return Err(ServerError::Descriptors);
         }
         let each = CONNECTION_BYTES + if config.tls.is_some() { TLS_BYTES } else { 0 };
         let connection_bytes = each.saturating_mul(connections as u64);
@@ -99,19 +51,19 @@ impl Capacity {
         let bundle_bytes = ENTRY_BYTES.saturating_mul(bundles as u64);
         let prepared = applications.iter().map(Application::prepared_bytes).fold(0, u64::saturating_add);
         let largest_query =
-            applications.iter().map(|offer| offer.half().limits().query_bytes as u64).max().unwrap_or(0);
+            applications.iter().map(|application| application.half().limits().query_bytes as u64).max().unwrap_or(0);
         let largest_body = largest_query.max(UPLOAD_BYTES);
         let fixed = [connection_bytes, bundle_bytes, page].into_iter().fold(prepared, u64::saturating_add);
 
         let mut largest_worker = 1;
-        for offer in applications.iter() {
-            let keys = offer.half().key_limits().memory_bytes;
-            let worker = offer.work_bytes().saturating_add(keys);
+        for application in applications.iter() {
+            let keys = application.half().key_limits().memory_bytes;
+            let worker = application.work_bytes().saturating_add(keys);
             let needed = fixed.saturating_add(largest_body).saturating_add(worker);
             if needed > limit {
-                let limits = offer.half().limits();
-                return Err(CapacityError::Memory {
-                    name: offer.name().into(),
+                let limits = application.half().limits();
+                return Err(ServerError::Memory {
+                    name: application.name().into(),
                     answer: limits.answer_bytes as u64,
                     working: limits.working_bytes,
                     keys,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use unspoken_files::read_text;
 
+use crate::error::ServerError;
 use crate::listen;
 use crate::offer::OfferConfig;
 use crate::origin::AllowedOrigin;
@@ -29,7 +30,7 @@ use crate::timeouts::Timeouts;
 ///     "#,
 /// )?;
 /// assert_eq!(config.limits.key_disk_bytes, 64 << 30);
-/// # Ok::<(), unspoken_server::ConfigError>(())
+/// # Ok::<(), unspoken_server::ServerError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -156,78 +157,29 @@ impl Default for ServiceLimits {
     }
 }
 
-/// Why a configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The text is not TOML of this form.
-    #[error("read configuration: {0}")]
-    Toml(#[from] Box<toml::de::Error>),
-    /// The text is not JSON of this form.
-    #[error("read configuration: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The file cannot be read.
-    #[error("read configuration {path}: {source}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// A field's value is out of range.
-    #[error("check configuration: {field} is {found}; needed {needed}")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        found: String,
-        /// The values allowed.
-        needed: &'static str,
-    },
-    /// The directory of the page has no page.
-    #[error(
-        "check configuration: the directory {path} for the page has no file index.html; make one with `make web`, or \
-         leave out --web (web in the file)", path = path.display()
-    )]
-    Web {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// Everyone on the network could use the service.
-    #[error(
-        "check configuration: listen is {listen} and there are no tokens, so everyone who \
-         reaches the address is served; set tokens, listen on 127.0.0.1, or set allow_anonymous"
-    )]
-    Open {
-        /// The address.
-        listen: SocketAddr,
-    },
-}
-
 impl ServerConfig {
     /// Reads TOML.
     ///
     /// # Errors
-    /// [`ConfigError::Toml`] with the line of the error.
-    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| ConfigError::Toml(Box::new(error)))
+    /// [`ServerError::Syntax`] with the line of the error.
+    pub fn from_toml(text: &str) -> Result<Self, ServerError> {
+        toml::from_str(text).map_err(|error| ServerError::Syntax(error.into()))
     }
 
     /// Reads JSON.
     ///
     /// # Errors
-    /// [`ConfigError::Json`] with the line of the error.
-    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
-        Ok(serde_json::from_str(text)?)
+    /// [`ServerError::Syntax`] with the line of the error.
+    pub fn from_json(text: &str) -> Result<Self, ServerError> {
+        serde_json::from_str(text).map_err(|error| ServerError::Syntax(error.into()))
     }
 
     /// Reads a file: JSON if it is named `.json`, TOML otherwise.
     ///
     /// # Errors
-    /// [`ConfigError::File`] if it cannot be read, or the error of its format.
-    pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
-        let text =
-            read_text(path).map_err(|error| ConfigError::File { path: path.to_owned(), source: error.into() })?;
+    /// [`ServerError::Read`] if it cannot be read, or the error of its format.
+    pub fn from_file(path: &Path) -> Result<Self, ServerError> {
+        let text = read_text(path).map_err(ServerError::read("configuration", path))?;
         match path.extension() {
             Some(extension) if extension == "json" => Self::from_json(&text),
             _ => Self::from_toml(&text),
@@ -237,8 +189,8 @@ impl ServerConfig {
     /// Checks what the types do not. [`Server::bind`](crate::Server::bind) does this too.
     ///
     /// # Errors
-    /// [`ConfigError::Field`], [`ConfigError::Open`] or [`ConfigError::Web`].
-    pub fn check(&self) -> Result<(), ConfigError> {
+    /// [`ServerError::Field`], [`ServerError::OpenToAll`] or [`ServerError::NoPage`].
+    pub fn check(&self) -> Result<(), ServerError> {
         let counts = [
             ("limits.memory_bytes", self.limits.memory_bytes),
             ("limits.bundles", self.limits.bundles as u64),
@@ -249,7 +201,7 @@ impl ServerConfig {
         ];
         for (field, value) in counts {
             if value == 0 {
-                return Err(ConfigError::Field { field, found: "0".into(), needed: "at least 1" });
+                return Err(ServerError::Field { field, found: "0".into(), needed: "at least 1" });
             }
         }
         let durations = [
@@ -266,18 +218,18 @@ impl ServerConfig {
         for (field, value) in durations {
             if value < Duration::from_millis(1) || value > Duration::from_secs(100 * 365 * 86400) {
                 let needed = "1 ms to 100 years";
-                return Err(ConfigError::Field { field, found: format!("{value:?}"), needed });
+                return Err(ServerError::Field { field, found: format!("{value:?}"), needed });
             }
         }
         if self.workers > 1024 {
             let (field, found) = ("workers", self.workers.to_string());
-            return Err(ConfigError::Field { field, found, needed: "at most 1024" });
+            return Err(ServerError::Field { field, found, needed: "at most 1024" });
         }
         if self.tokens.is_none() && !self.listen.ip().is_loopback() && !self.allow_anonymous {
-            return Err(ConfigError::Open { listen: self.listen });
+            return Err(ServerError::OpenToAll { listen: self.listen });
         }
         if let Some(path) = self.web.as_ref().filter(|path| !Page::is_in(path)) {
-            return Err(ConfigError::Web { path: path.clone() });
+            return Err(ServerError::NoPage { path: path.clone() });
         }
         Ok(())
     }

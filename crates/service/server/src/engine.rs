@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::queue::FairQueue;
 use crate::refusal::{ClientInput, Refusal, internal};
-use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
+use crate::store::{Bundle, KeyId, Store, StoreError, WriteGuard};
 use crate::untyped::LoadedKeys;
 
 /// Bytes read from disk at once while keys are loaded.
@@ -60,15 +60,14 @@ impl Engine {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         (client, network): (&ClientName, Option<Network>),
-        offer: &Application,
-        entry: Arc<Entry>,
+        application: &Application,
+        bundle: Arc<Bundle>,
         query: Query,
         progress: Arc<AnswerProgress>,
     ) -> Result<Bytes, Refusal> {
-        let id = client_id(client, network, entry.id);
-        let (name, work) = (offer.name(), offer.work_bytes());
-        let queue = self.gathering_queues.get(name).unwrap_or(&self.queue);
-        self.work(queue, client, (name, offer), entry, work, move |job, memory| {
+        let id = client_id(client, network, bundle.id);
+        let queue = self.gathering_queues.get(application.name()).unwrap_or(&self.queue);
+        self.work(queue, client, application, bundle, move |job, memory| {
             let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
             job.compute(id, &keys, &query, work, &progress)
@@ -77,36 +76,34 @@ impl Engine {
     }
 
     /// Checks a complete upload by loading it, then makes it a finished bundle. An upload that fails the check is
-    /// removed.
+    /// deleted.
     pub(crate) async fn complete(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &Application,
-        entry: Arc<Entry>,
+        application: &Application,
+        bundle: Arc<Bundle>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
-        let name = entry.meta.application.clone();
         // With the memory of an answer, so that keys never take the place of buffers that answers keep for later ones.
-        let work = offer.work_bytes();
-        let job = self.work(&self.queue, client, (&name, offer), entry.clone(), work, move |job, memory| {
+        let job = self.work(&self.queue, client, application, bundle.clone(), move |job, memory| {
             let _guard = guard;
-            let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
+            let (store, cache, bundle) = (&job.engine.store, &job.engine.cache, &job.bundle);
             if let Err(refusal) = job.load(memory.keys) {
-                discard_rejected(store, entry, &refusal)?;
+                delete_rejected(store, bundle, &refusal)?;
                 if is_final_rejection(refusal.code) {
-                    cache.remove(entry.id);
+                    cache.evict(bundle.id);
                 }
                 return Err(refusal);
             }
-            store.finish(entry).map_err(|error| {
-                cache.remove(entry.id);
+            store.finish(bundle).map_err(|error| {
+                cache.evict(bundle.id);
                 Refusal::from(error)
             })
         });
         let Err(refusal) = job.await else { return Ok(()) };
         // The header may have been rejected before the job began.
         let engine = self.clone();
-        blocking(move || discard_rejected(&engine.store, &entry, &refusal).and(Err(refusal))).await?
+        blocking(move || delete_rejected(&engine.store, &bundle, &refusal).and(Err(refusal))).await?
     }
 
     /// Waits for a turn and for memory, and runs `work` on a blocking thread. It is told to stop when this future is
@@ -115,21 +112,20 @@ impl Engine {
         self: &Arc<Self>,
         queue: &FairQueue,
         client: &ClientName,
-        (name, offer): (&str, &Application),
-        entry: Arc<Entry>,
-        work_bytes: u64,
+        application: &Application,
+        bundle: Arc<Bundle>,
         work: impl FnOnce(&Job, JobMemory) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let deadline = tokio::time::sleep(self.answer_timeout);
         tokio::pin!(deadline);
-        let turn = turn_name(client, entry.id);
+        let turn = turn_name(client, bundle.id);
         let cancel = CancelOnDrop::default();
-        let (engine, name, offer) = (self.clone(), name.to_owned(), offer.clone());
-        let job = Arc::new(Job { engine, name, offer, entry, cancel: cancel.0.clone() });
+        let (engine, application) = (self.clone(), application.clone());
+        let job = Arc::new(Job { engine, application, bundle, cancel: cancel.0.clone() });
         let ready = async {
             let slot = queue.acquire(&turn).await;
             let slot = slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?;
-            Ok::<_, Refusal>((slot, job.reserve(work_bytes).await?))
+            Ok::<_, Refusal>((slot, job.reserve().await?))
         };
         let (slot, memory) = tokio::select! {
             ready = ready => ready?,
@@ -147,7 +143,7 @@ impl Engine {
             let _busy = OnDrop(|| engine.metrics.busy.dec());
             let start = Instant::now();
             let result = work(&job, memory);
-            if job.offer.gathering.is_none() {
+            if job.application.gathering.is_none() {
                 engine.note_time(start.elapsed());
             }
             result
@@ -169,9 +165,9 @@ impl Engine {
     }
 
     /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
-    pub(crate) fn check_header(&self, offer: &Application, entry: &Entry) -> Result<u64, Refusal> {
-        let header = self.store.read_header(entry, offer.half().key_limits().front_bytes)?;
-        let bytes = offer.half().loaded_key_bytes(&header);
+    pub(crate) fn check_header(&self, application: &Application, bundle: &Bundle) -> Result<u64, Refusal> {
+        let header = self.store.read_header(bundle, application.half().key_limits().front_bytes)?;
+        let bytes = application.half().loaded_key_bytes(&header);
         bytes.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
     }
 
@@ -217,27 +213,26 @@ impl Query {
 /// Work of one request with the keys of one bundle.
 struct Job {
     engine: Arc<Engine>,
-    /// Name of the application that is asked. The bundle may belong to another application.
-    name: String,
-    offer: Application,
-    entry: Arc<Entry>,
+    /// The application that is asked. The bundle may have been declared for another one.
+    application: Application,
+    bundle: Arc<Bundle>,
     cancel: Arc<AtomicBool>,
 }
 
 impl Job {
-    /// Waits for memory: for the keys, unless they are loaded, and for `work_bytes`.
-    async fn reserve(self: &Arc<Self>, work_bytes: u64) -> Result<JobMemory, Refusal> {
-        let job = self.clone();
-        self.engine.cache.reserve_job(self.entry.id, work_bytes, move || job.loaded_key_bytes()).await
+    /// Waits for memory: for the keys, unless they are loaded, and for the computation and its answer.
+    async fn reserve(self: &Arc<Self>) -> Result<JobMemory, Refusal> {
+        let (job, work) = (self.clone(), self.application.work_bytes());
+        self.engine.cache.reserve_job(self.bundle.id, work, move || job.loaded_key_bytes()).await
     }
 
     /// Bytes of memory that the keys need. Blocks.
     fn loaded_key_bytes(&self) -> Result<u64, Refusal> {
-        self.engine.check_header(&self.offer, &self.entry).or_else(|refusal| {
+        self.engine.check_header(&self.application, &self.bundle).or_else(|refusal| {
             // The bundle was valid when it was finished: checks whether it was damaged since.
-            if self.entry.is_ready() && is_final_rejection(refusal.code) {
-                let reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
-                finish_hash(reader, &self.entry)?;
+            if self.bundle.is_ready() && is_final_rejection(refusal.code) {
+                let reader = HashingReader::new(self.engine.store.open(&self.bundle)?, &self.cancel);
+                finish_hash(reader, &self.bundle)?;
             }
             Err(refusal)
         })
@@ -248,35 +243,35 @@ impl Job {
         let cache = &self.engine.cache;
         let loaded = match memory {
             KeyMemory::Loaded(keys) => keys,
-            KeyMemory::Reserved(memory) => cache.get_or_load(self.entry.id, memory, || {
+            KeyMemory::Reserved(memory) => cache.get_or_load(self.bundle.id, memory, || {
                 let _permit = Handle::current().block_on(self.engine.loads.acquire());
                 let start = Instant::now();
                 let keys = self.load_checked()?;
-                self.engine.metrics.loaded(&self.name, start.elapsed());
+                self.engine.metrics.loaded(self.application.name(), start.elapsed());
                 Ok::<_, Refusal>(keys)
             })?,
         };
-        if self.entry.is_gone() {
-            // Deleted meanwhile: nothing else would remove the keys from memory.
-            cache.remove(self.entry.id);
+        if self.bundle.is_gone() {
+            // Deleted meanwhile: nothing else would evict the keys.
+            cache.evict(self.bundle.id);
         }
         // Another application may have loaded them.
-        let checked = self.offer.half().check_keys(loaded.keys().ok_or_else(internal)?);
+        let checked = self.application.half().check_keys(loaded.keys().ok_or_else(internal)?);
         checked.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))?;
         Ok(loaded)
     }
 
     /// Lets the application parse the bundle while its checksum is computed.
     fn load_checked(&self) -> Result<LoadedKeys, Refusal> {
-        let mut reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
-        let loaded = self.offer.load_keys(&mut reader);
+        let mut reader = HashingReader::new(self.engine.store.open(&self.bundle)?, &self.cancel);
+        let loaded = self.application.load_keys(&mut reader);
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Refusal::shutting_down());
         }
         // Checks the checksum first, to distinguish damage from malformed keys.
-        finish_hash(reader, &self.entry)?;
+        finish_hash(reader, &self.bundle)?;
         loaded.map_err(|error| {
-            log_internal(&self.entry.meta.application, &error);
+            log_internal(&self.bundle.meta.application, &error);
             Refusal::from_application(&error, ClientInput::Keys)
         })
     }
@@ -290,13 +285,13 @@ impl Job {
         memory: Reservation,
         progress: &AnswerProgress,
     ) -> Result<Bytes, Refusal> {
-        let (name, limits) = (&self.name, self.offer.half().limits());
+        let (name, limits) = (self.application.name(), self.application.half().limits());
         let start = Instant::now();
         let (keys, query) = (keys.keys().ok_or_else(internal)?.clone(), query.bytes().clone());
         let request = OwnedRequest { client, keys, query, cancel: Arc::clone(&self.cancel) };
         let computations = if limits.waits_for_others { usize::MAX } else { self.engine.workers };
         let observe = |requests| self.engine.metrics.answered_together(name, requests);
-        let answer = self.offer.answer(request, progress, None, computations, observe).map_err(|error| {
+        let answer = self.application.answer(request, progress, None, computations, observe).map_err(|error| {
             log_internal(name, &error);
             Refusal::from_application(&error, ClientInput::Query)
         })?;
@@ -331,12 +326,12 @@ pub(crate) fn turn_name(client: &ClientName, key: KeyId) -> ClientName {
     if client.is_anonymous() { ClientName::new(&format!("key bundle {key}")) } else { client.clone() }
 }
 
-/// Removes an upload that was refused for good. Blocks.
-fn discard_rejected(store: &Store, entry: &Entry, refusal: &Refusal) -> Result<(), Refusal> {
+/// Deletes an upload that was refused for good. Blocks.
+fn delete_rejected(store: &Store, bundle: &Bundle, refusal: &Refusal) -> Result<(), Refusal> {
     if !is_final_rejection(refusal.code) {
         return Ok(());
     }
-    match store.discard(entry) {
+    match store.delete(bundle) {
         Ok(()) | Err(StoreError::NotFound) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -360,15 +355,15 @@ fn log_internal(application: &str, error: &PlainError) {
 }
 
 /// Reads the rest of a bundle and compares its checksum.
-fn finish_hash(mut reader: BufReader<HashingReader<'_>>, entry: &Entry) -> Result<(), Refusal> {
+fn finish_hash(mut reader: BufReader<HashingReader<'_>>, bundle: &Bundle) -> Result<(), Refusal> {
     io::copy(&mut reader, &mut io::sink()).map_err(StoreError::Io)?;
-    if entry.meta.has_hash(&reader.get_ref().hasher.finalize()) {
+    if bundle.meta.has_hash(&reader.get_ref().hasher.finalize()) {
         return Ok(());
     }
-    if !entry.is_ready() {
+    if !bundle.is_ready() {
         return Err(StoreError::ChecksumMismatch.into());
     }
-    tracing::error!(key = %entry.id, "checksum of a finished bundle is wrong");
+    tracing::error!(key = %bundle.id, "checksum of a finished bundle is wrong");
     Err(StoreError::Damaged { found: "its checksum is wrong".into() }.into())
 }
 

@@ -1,30 +1,26 @@
-//! Addresses to listen on, as texts.
+//! Addresses to listen on.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Deserializer};
+use tokio::net::TcpListener;
 
-/// A text does not name an address to listen on.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "listen on {text:?}: {reason}; needed HOST:PORT, such as 127.0.0.1:8080, localhost:0 (any free port) or \
-     [::1]:8080"
-)]
-pub struct ListenAddressError {
-    text: String,
-    reason: String,
-}
+use crate::error::ServerError;
 
 /// Reads `HOST:PORT`; the host is an address or a name. If a name has several addresses, the first IPv4 address is
 /// used, or else the first one.
 ///
 /// # Errors
-/// [`ListenAddressError`] if the text has no port, or the name no address.
-pub fn resolve_listen_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
-    let failed = |reason: String| ListenAddressError { text: text.into(), reason };
+/// [`ServerError::ListenAddress`] if the text has no port, or the name no address.
+pub fn resolve_listen_address(text: &str) -> Result<SocketAddr, ServerError> {
+    let failed = |reason: String| ServerError::ListenAddress { text: text.into(), reason };
     let addresses: Vec<_> = text.to_socket_addrs().map_err(|error| failed(error.to_string()))?.collect();
     let chosen = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     chosen.copied().ok_or_else(|| failed("the name has no address".into()))
+}
+
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ServerError> {
+    TcpListener::bind(address).await.map_err(|source| ServerError::Listen { address, source })
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {

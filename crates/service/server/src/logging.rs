@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt};
 
+use crate::error::ServerError;
+
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -17,23 +19,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// The log cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[error("start log: {0}")]
-pub struct LogError(String);
-
 /// Starts logging for the whole process. `filter` is a level or a list such
 /// as `info,unspoken_server=debug`.
 ///
 /// # Errors
-/// [`LogError`] if the filter is invalid or a log was started before.
-pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| LogError(error.to_string()))?;
+/// [`ServerError::Log`] if the filter is invalid or a log was started before.
+pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), ServerError> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| ServerError::Log(error.into()))?;
     // Colours are for a terminal, not for a file.
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     let started = match format {
         LogFormat::Text => lines.finish().try_init(),
         LogFormat::Json => lines.json().flatten_event(true).finish().try_init(),
     };
-    started.map_err(|error| LogError(error.to_string()))
+    started.map_err(|error| ServerError::Log(error.into()))
 }

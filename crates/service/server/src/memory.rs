@@ -2,8 +2,8 @@
 //!
 //! With its worker, a request waits for memory for its keys (unless they are loaded), its computation and its answer,
 //! all at once and in the order of the workers. So nothing is loaded that cannot be used, and nobody is overtaken for
-//! ever. When room is needed, keys that are not in use are removed from memory, the least recently used first. Keys
-//! come from memory or disk. When they are read from disk, their BLAKE3 hash is checked.
+//! ever. When room is needed, keys that are not in use are evicted, the least recently used first. Keys come from
+//! memory or disk. When they are read from disk, their BLAKE3 hash is checked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -151,7 +151,7 @@ impl KeyCache {
     fn reserve(&self, bytes: u64) -> Result<Reservation, MemoryFull> {
         loop {
             match self.budget.reserve(bytes) {
-                Err(full) if full.may_pass() && self.evict_one() => {}
+                Err(full) if full.may_pass() && self.evict_oldest() => {}
                 other => return other,
             }
         }
@@ -203,8 +203,8 @@ impl KeyCache {
         KeysInUse { loaded: Some(keys.clone()), budget: self.budget.clone() }
     }
 
-    /// Removes keys from the cache. Users that have them keep them.
-    pub(crate) fn remove(&self, id: KeyId) {
+    /// Takes keys out of memory. Users that have them keep them.
+    pub(crate) fn evict(&self, id: KeyId) {
         let slot = self.lock().slots.remove(&id);
         drop(slot);
     }
@@ -226,7 +226,7 @@ impl KeyCache {
         });
     }
 
-    fn evict_one(&self) -> bool {
+    fn evict_oldest(&self) -> bool {
         let victim = {
             let mut state = self.lock();
             let oldest = state

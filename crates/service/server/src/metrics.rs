@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// Values of the label `listener`.
@@ -97,11 +96,6 @@ impl Metrics {
             bundles,
             registry,
         })
-    }
-
-    /// Also tells what a collector does.
-    pub(crate) fn add(&self, collector: Box<dyn Collector>) -> prometheus::Result<()> {
-        self.registry.register(collector)
     }
 
     pub(crate) fn answered(&self, application: &str, time: Duration) {

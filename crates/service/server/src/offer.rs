@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::error::ServerError;
+
 /// One application to offer: its kind, its name, the path of its files, and options.
 ///
 /// The server does not know kinds and options. The program that starts it loads the application of each offer and
@@ -52,19 +54,11 @@ impl OfferConfig {
     }
 }
 
-/// A text is not a valid offer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("read offer {offer:?}: {reason}; needed KIND[:NAME]=PATH[,OPTION=VALUE]...")]
-pub struct OfferSyntaxError {
-    offer: String,
-    reason: String,
-}
-
 impl FromStr for OfferConfig {
-    type Err = OfferSyntaxError;
+    type Err = ServerError;
 
-    fn from_str(text: &str) -> Result<Self, OfferSyntaxError> {
-        let error = |reason: String| OfferSyntaxError { offer: text.into(), reason };
+    fn from_str(text: &str) -> Result<Self, ServerError> {
+        let error = |reason: String| ServerError::Offer { text: text.into(), reason };
         let (head, rest) = text.split_once('=').ok_or_else(|| error("it has no '='".into()))?;
         let (kind, name) = match head.split_once(':') {
             Some((kind, name)) => (kind, Some(name)),

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::error::ServerError;
+
 /// The origin of a web page: scheme, host, and port if it is not the scheme's default, exactly as browsers send it.
 ///
 /// ```
@@ -19,22 +21,11 @@ use url::Url;
 #[serde(try_from = "String", into = "String")]
 pub struct AllowedOrigin(String);
 
-/// A text is not the origin of a page.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "allow origin {found:?}: {reason}; needed scheme, host and, if it is not the usual one, port of a page, such as \
-     https://ask.example or http://localhost:3000"
-)]
-pub struct OriginError {
-    found: String,
-    reason: String,
-}
-
 impl FromStr for AllowedOrigin {
-    type Err = OriginError;
+    type Err = ServerError;
 
-    fn from_str(text: &str) -> Result<Self, OriginError> {
-        let wrong = |reason: String| OriginError { found: text.chars().take(80).collect(), reason };
+    fn from_str(text: &str) -> Result<Self, ServerError> {
+        let wrong = |reason: String| ServerError::Origin { found: text.chars().take(80).collect(), reason };
         if text.contains('*') {
             return Err(wrong("there are no wildcards; name each origin".into()));
         }
@@ -60,9 +51,9 @@ impl AllowedOrigin {
 }
 
 impl TryFrom<String> for AllowedOrigin {
-    type Error = OriginError;
+    type Error = ServerError;
 
-    fn try_from(text: String) -> Result<Self, OriginError> {
+    fn try_from(text: String) -> Result<Self, ServerError> {
         text.parse()
     }
 }

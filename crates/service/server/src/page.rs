@@ -19,14 +19,18 @@ use hyper::{HeaderMap, Method, StatusCode};
 use unspoken_wire::ProblemCode;
 
 use crate::authorization::{ConnectionAuthorization, PageUse};
+use crate::error::ServerError;
 use crate::refusal::Refusal;
 
 /// The file that a directory is answered with.
 const INDEX: &str = "index.html";
 
 /// Most files of a page, and most bytes of all of them.
-const MAX_FILES: usize = 1000;
-const MAX_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_FILES: usize = 1000;
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
+
+/// What an error calls it.
+const WHAT: &str = "the page,";
 
 /// Bytes of a file that are given to a connection at once.
 const PIECE_BYTES: usize = 32 << 10;
@@ -77,41 +81,6 @@ const HEADERS: [(HeaderName, &str); 8] = [
     (header::VARY, "accept-encoding"),
 ];
 
-/// Why a directory cannot be served as a page.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PageError {
-    /// The directory, or a file in it, cannot be read.
-    #[error("read the page, {path}: {source}", path = path.display())]
-    Read {
-        /// The directory or file.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// A file has a name that would need escapes in a URL.
-    #[error(
-        "read the page: the name of {path:?} has characters other than letters, digits, '.', '_' and '-'; rename or \
-         remove it"
-    )]
-    Name {
-        /// The file or directory.
-        path: PathBuf,
-    },
-    /// A file would be in the place of a path of the service.
-    #[error("read the page: {path:?} would have the URL of a part of the service; rename or remove it")]
-    Reserved {
-        /// The file or directory.
-        path: PathBuf,
-    },
-    /// The directory has more than a page needs.
-    #[error(
-        "read the page: the directory has more than {MAX_FILES} files or {MAX_BYTES} bytes; give --web the directory \
-         that `make web` makes, and nothing above it"
-    )]
-    TooLarge,
-}
-
 /// The files of a page, by their path in the URL.
 pub(crate) struct Page {
     files: HashMap<String, PageFile>,
@@ -139,26 +108,25 @@ impl Page {
 
     /// Reads all files of a directory and its subdirectories. Names that begin with a dot are left out, and so are
     /// links that lead out of the directory.
-    pub(crate) fn load(dir: &Path) -> Result<Self, PageError> {
+    pub(crate) fn load(dir: &Path) -> Result<Self, ServerError> {
         let root = canonical(dir)?;
         let (mut found, mut bytes) = (BTreeMap::new(), 0);
         let mut open = vec![(root.clone(), String::new())];
         while let Some((path, prefix)) = open.pop() {
-            let read = |source| PageError::Read { path: path.clone(), source };
-            for entry in fs::read_dir(&path).map_err(read)? {
-                let entry = entry.map_err(read)?;
+            for entry in fs::read_dir(&path).map_err(ServerError::read(WHAT, &path))? {
+                let entry = entry.map_err(ServerError::read(WHAT, &path))?;
                 let path = entry.path();
-                let name = entry.file_name().into_string().map_err(|_| PageError::Name { path: path.clone() })?;
+                let name = entry.file_name().into_string().map_err(|_| ServerError::PageName { path: path.clone() })?;
                 if name.starts_with('.') {
                     continue;
                 }
                 if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
-                    return Err(PageError::Name { path });
+                    return Err(ServerError::PageName { path });
                 }
                 if prefix.is_empty() && RESERVED.contains(&name.as_str()) {
-                    return Err(PageError::Reserved { path });
+                    return Err(ServerError::PagePath { path });
                 }
-                let kind = entry.file_type().map_err(read)?;
+                let kind = entry.file_type().map_err(ServerError::read(WHAT, &path))?;
                 if kind.is_dir() {
                     open.push((path, format!("{prefix}{name}/")));
                     continue;
@@ -171,7 +139,7 @@ impl Page {
                 bytes += content.len() as u64;
                 found.insert(format!("/{prefix}{name}"), content);
                 if found.len() > MAX_FILES || open.len() > MAX_FILES {
-                    return Err(PageError::TooLarge);
+                    return Err(ServerError::PageTooLarge);
                 }
             }
         }
@@ -243,14 +211,14 @@ impl PageFile {
     }
 }
 
-fn canonical(path: &Path) -> Result<PathBuf, PageError> {
-    path.canonicalize().map_err(|source| PageError::Read { path: path.to_owned(), source })
+fn canonical(path: &Path) -> Result<PathBuf, ServerError> {
+    path.canonicalize().map_err(ServerError::read(WHAT, path))
 }
 
 /// Where a file is, after links are followed, if it is a regular file in the directory `root`.
-fn regular_file_in(root: &Path, path: &Path) -> Result<Option<PathBuf>, PageError> {
+fn regular_file_in(root: &Path, path: &Path) -> Result<Option<PathBuf>, ServerError> {
     let target = match canonical(path) {
-        Err(PageError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(ServerError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         target => target?,
     };
     let inside = target.starts_with(root) && target.is_file();
@@ -258,15 +226,15 @@ fn regular_file_in(root: &Path, path: &Path) -> Result<Option<PathBuf>, PageErro
 }
 
 /// Reads a file of at most `most` bytes.
-fn read_file(path: &Path, most: u64) -> Result<Bytes, PageError> {
-    let read = || {
+fn read_file(path: &Path, most: u64) -> Result<Bytes, ServerError> {
+    let read = || -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         File::open(path)?.take(most + 1).read_to_end(&mut content)?;
         Ok(content)
     };
-    let content = read().map_err(|source| PageError::Read { path: path.to_owned(), source })?;
+    let content = read().map_err(ServerError::read(WHAT, path))?;
     match content.len() as u64 > most {
-        true => Err(PageError::TooLarge),
+        true => Err(ServerError::PageTooLarge),
         false => Ok(content.into()),
     }
 }

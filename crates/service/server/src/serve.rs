@@ -19,13 +19,15 @@ use tokio_util::sync::CancellationToken;
 use crate::application::Applications;
 use crate::arriving::BodyMemory;
 use crate::auth::Authenticator;
-use crate::binding::listen;
 use crate::capacity::Capacity;
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::ServerConfig;
 use crate::connection::{ConnectionContext, accept};
+use crate::descriptors;
 use crate::disk::{Disk, LocalDisk};
 use crate::engine::Engine;
+use crate::error::ServerError;
+use crate::listen::listen;
 use crate::memory::KeyCache;
 use crate::metrics::Metrics;
 use crate::page::Page;
@@ -37,7 +39,6 @@ use crate::starting::Starting;
 use crate::store::{Store, StorePolicy};
 use crate::timeouts::ConnectionTimeouts;
 use crate::tls::Certificates;
-use crate::{ServeError, descriptors};
 
 /// Maximum number of connections to the metrics listener.
 const METRICS_CONNECTIONS: usize = 16;
@@ -58,32 +59,32 @@ impl Server {
     /// Checks the configuration, opens the data directory, and listens.
     ///
     /// # Errors
-    /// [`ServeError`], which names what to change.
-    pub async fn bind(config: ServerConfig, applications: Applications) -> Result<Self, ServeError> {
+    /// [`ServerError`], which names what to change.
+    pub async fn bind(config: ServerConfig, applications: Applications) -> Result<Self, ServerError> {
         Self::bind_with_disk(config, applications, Arc::new(LocalDisk)).await
     }
 
     /// Like [`Server::bind`], in place of one that listens already, and was made with the same configuration.
     ///
     /// # Errors
-    /// [`ServeError`], which names what to change.
+    /// [`ServerError`], which names what to change.
     pub async fn bind_after(
         starting: Starting,
         config: ServerConfig,
         applications: Applications,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, ServerError> {
         Self::bind_to(Some(starting), config, applications, Arc::new(LocalDisk)).await
     }
 
     /// Like [`Server::bind`], with the given disk.
     ///
     /// # Errors
-    /// [`ServeError`], which names what to change.
+    /// [`ServerError`], which names what to change.
     pub async fn bind_with_disk(
         config: ServerConfig,
         applications: Applications,
         disk: Arc<dyn Disk>,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, ServerError> {
         Self::bind_to(None, config, applications, disk).await
     }
 
@@ -92,7 +93,7 @@ impl Server {
         config: ServerConfig,
         applications: Applications,
         disk: Arc<dyn Disk>,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, ServerError> {
         config.check()?;
         let descriptors = descriptors::raise_limit();
         let page = config.web.as_deref().map(Page::load).transpose()?;
@@ -158,8 +159,8 @@ impl Server {
     ///
     /// # Errors
     /// If a metric of such a name is there.
-    pub fn add_metrics(&self, collector: Box<dyn Collector>) -> Result<(), ServeError> {
-        self.service.engine.metrics.add(collector).map_err(|error| ServeError::Metrics(error.to_string()))
+    pub fn add_metrics(&self, collector: Box<dyn Collector>) -> Result<(), ServerError> {
+        Ok(self.service.engine.metrics.registry.register(collector)?)
     }
 
     /// Reads tokens, certificate and key again when the signal arrives; they are also read every `timeouts.sweep`.
@@ -269,7 +270,7 @@ fn engine(
     capacity: &Capacity,
     applications: &Applications,
     disk: Arc<dyn Disk>,
-) -> Result<Engine, ServeError> {
+) -> Result<Engine, ServerError> {
     let limits = &config.limits;
     let policy = StorePolicy {
         key_disk_bytes: limits.key_disk_bytes,
@@ -277,18 +278,18 @@ fn engine(
         bundles: limits.bundles,
         bundles_per_token: config.bundles_per_token(),
         bundles_per_address: config.bundles_per_address(),
-        key_sets: applications.iter().map(|offer| offer.key_set.to_string()).collect(),
+        key_sets: applications.iter().map(|application| application.key_set.to_string()).collect(),
         upload_lifetime: config.timeouts.upload_lifetime,
         key_lifetime: config.timeouts.key_lifetime,
     };
     let store = Store::open_at(disk, &config.data_dir, policy)
-        .map_err(|source| ServeError::Store { path: config.data_dir.display().to_string(), source })?;
+        .map_err(|source| ServerError::DataDirectory { path: config.data_dir.clone(), source })?;
     let workers = capacity.workers;
-    let gathering = applications.iter().filter(|offer| offer.gathering.is_some()).map(|offer| {
+    let gathering = applications.iter().filter(|application| application.gathering.is_some()).map(|application| {
         // At most half of the memory for those who wait, so that other applications have some.
-        let fitting = (capacity.job_bytes / 2 / offer.work_bytes().max(1)) as usize;
-        let slots = offer.half().limits().most_together.min(fitting).max(workers);
-        (offer.name().to_owned(), FairQueue::new(slots, limits.queue, limits.queue_per_client))
+        let fitting = (capacity.job_bytes / 2 / application.work_bytes().max(1)) as usize;
+        let slots = application.half().limits().most_together.min(fitting).max(workers);
+        (application.name().to_owned(), FairQueue::new(slots, limits.queue, limits.queue_per_client))
     });
     Ok(Engine {
         store,
@@ -297,7 +298,7 @@ fn engine(
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         gathering_queues: gathering.collect(),
         loads: Semaphore::new(workers),
-        metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
+        metrics: Metrics::new()?,
         workers,
         answer_timeout: config.timeouts.answer,
         stop: CancellationToken::new(),
@@ -305,7 +306,7 @@ fn engine(
     })
 }
 
-/// Removes expired bundles, reads changed tokens and certificates, and tests the disk.
+/// Deletes expired bundles, reads changed tokens and certificates, and tests the disk.
 async fn sweep(service: Arc<Service>) {
     let every = service.timeouts.sweep;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -327,8 +328,8 @@ async fn sweep(service: Arc<Service>) {
 fn sweep_once(service: &Service) {
     let engine = &service.engine;
     for id in engine.store.sweep() {
-        tracing::info!(key = %id, "expired bundle removed");
-        engine.cache.remove(id);
+        tracing::info!(key = %id, "expired bundle deleted");
+        engine.cache.evict(id);
     }
     engine.cache.tidy();
     engine.store.probe();

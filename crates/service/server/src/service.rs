@@ -52,7 +52,7 @@ impl Service {
     /// An application that can use a bundle: the application for which it was declared, or another application of the
     /// same key set.
     pub(crate) fn application_of(&self, bundle: &Meta) -> Result<&Application, Refusal> {
-        let can_use = |offer: &&Application| offer.key_set.to_string() == bundle.key_set;
+        let can_use = |application: &&Application| application.key_set.to_string() == bundle.key_set;
         let declared = self.applications.get(&bundle.application).filter(can_use);
         let other = || self.applications.iter().find(can_use);
         declared.or_else(other).ok_or_else(Refusal::application_not_found)

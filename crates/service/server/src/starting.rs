@@ -18,10 +18,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use unspoken_wire::ProblemCode;
 
 use crate::auth::Authenticator;
-use crate::binding::{ServeError, listen};
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::ServerConfig;
 use crate::connection::{ConnectionContext, accept};
+use crate::error::ServerError;
+use crate::listen::listen;
 use crate::metrics::Metrics;
 use crate::origin::AllowedOrigin;
 use crate::refusal::{Refusal, wants_json};
@@ -68,15 +69,15 @@ impl Starting {
     /// else that the service is starting.
     ///
     /// # Errors
-    /// [`ServeError`], which names what to change.
-    pub async fn listen(config: &ServerConfig) -> Result<Self, ServeError> {
+    /// [`ServerError`], which names what to change.
+    pub async fn listen(config: &ServerConfig) -> Result<Self, ServerError> {
         config.check()?;
         // Wrong tokens are told now, not after the models are loaded.
         Authenticator::new(config.tokens.as_deref())?;
         let certificates = config.tls.as_ref().map(Certificates::read).transpose()?.map(Arc::new);
-        let metrics = Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?;
+        let metrics = Metrics::new()?;
         let listener = listen(config.listen).await?;
-        let address = listener.local_addr().map_err(|source| ServeError::Listen { address: config.listen, source })?;
+        let address = listener.local_addr().map_err(|source| ServerError::Listen { address: config.listen, source })?;
         let step = StartingStep(Arc::new(Mutex::new("loading".into())));
         let stop = CancellationToken::new();
         let context = ConnectionContext {
@@ -107,9 +108,9 @@ impl Starting {
     }
 
     /// Stops answering, and returns the listener. Connections that are not accepted yet wait for the next who accepts.
-    pub(crate) async fn into_listener(self) -> Result<TcpListener, ServeError> {
+    pub(crate) async fn into_listener(self) -> Result<TcpListener, ServerError> {
         drop(self.stop);
-        let lost = |error| ServeError::Listen { address: self.address, source: std::io::Error::other(error) };
+        let lost = |error| ServerError::Listen { address: self.address, source: std::io::Error::other(error) };
         self.listening.await.map_err(lost)
     }
 }

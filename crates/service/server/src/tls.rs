@@ -1,6 +1,6 @@
 //! TLS by rustls, if a certificate is configured.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
@@ -11,25 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroizing;
 
 use crate::config::TlsFiles;
-
-/// Why TLS cannot be offered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file is missing or not of the kind needed.
-    #[error("read {what} {path}: {reason}; needed PEM or DER", path = path.display())]
-    File {
-        /// Certificate or key.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        reason: String,
-    },
-    /// Certificate and key do not match, or cannot be used.
-    #[error("use certificate and key: {0}")]
-    Rustls(#[from] rustls::Error),
-}
+use crate::error::ServerError;
 
 /// Certificate and key of a listener, which are read again when the files have changed.
 pub(crate) struct Certificates {
@@ -44,7 +26,7 @@ struct Current {
 }
 
 impl Certificates {
-    pub(crate) fn read(files: &TlsFiles) -> Result<Self, TlsError> {
+    pub(crate) fn read(files: &TlsFiles) -> Result<Self, ServerError> {
         let content = Content::read(files)?;
         let current = Current { hash: content.hash(), acceptor: content.acceptor(files)? };
         Ok(Self { files: files.clone(), current: RwLock::new(current) })
@@ -57,7 +39,7 @@ impl Certificates {
 
     /// Reads the files again. If one cannot be read, or they do not match (yet), the old certificate stays. Returns
     /// whether it was replaced. Blocks.
-    pub(crate) fn reload(&self) -> Result<bool, TlsError> {
+    pub(crate) fn reload(&self) -> Result<bool, ServerError> {
         let content = Content::read(&self.files)?;
         let hash = content.hash();
         if self.current.read().unwrap_or_else(PoisonError::into_inner).hash == hash {
@@ -77,8 +59,8 @@ struct Content {
 }
 
 impl Content {
-    fn read(files: &TlsFiles) -> Result<Self, TlsError> {
-        let read = |what, path: &Path| std::fs::read(path).map_err(|error| failed(what, path, error.to_string()));
+    fn read(files: &TlsFiles) -> Result<Self, ServerError> {
+        let read = |what, path: &Path| std::fs::read(path).map_err(ServerError::read(what, path));
         let certificate = read("certificate", &files.certificate)?;
         Ok(Self { certificate, key: read("private key", &files.key)?.into() })
     }
@@ -88,7 +70,7 @@ impl Content {
         blake3::Hasher::new().update(&length).update(&self.certificate).update(&self.key).finalize()
     }
 
-    fn acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+    fn acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, ServerError> {
         let of_certificate = |reason| failed("certificate", &files.certificate, reason);
         let chain = read_chain(&self.certificate).map_err(of_certificate)?;
         let key = read_key(&self.key).map_err(|reason| failed("private key", &files.key, reason))?;
@@ -131,8 +113,8 @@ fn check_not_empty(bytes: &[u8]) -> Result<(), String> {
     if bytes.trim_ascii().is_empty() { Err("found an empty file".into()) } else { Ok(()) }
 }
 
-fn failed(what: &'static str, path: &Path, reason: String) -> TlsError {
-    TlsError::File { what, path: path.to_owned(), reason }
+fn failed(what: &'static str, path: &Path, reason: String) -> ServerError {
+    ServerError::Certificate { what, path: path.to_owned(), reason }
 }
 
 #[cfg(test)]
@@ -153,7 +135,7 @@ mod tests {
         assert!(!certificates.reload().unwrap());
         // A tool that renews writes one file after the other.
         std::fs::write(&files.certificate, new.cert.pem()).unwrap();
-        assert!(matches!(certificates.reload(), Err(TlsError::Rustls(_))));
+        assert!(matches!(certificates.reload(), Err(ServerError::Tls(_))));
         std::fs::write(&files.key, "half a ke").unwrap();
         let error = certificates.reload().unwrap_err().to_string();
         assert!(error.contains("private key") && error.contains("key.pem"), "{error}");

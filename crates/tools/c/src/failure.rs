@@ -1,7 +1,7 @@
 //! Errors, with the status that each becomes.
 
 use unspoken_pir::PirError;
-use unspoken_pir_scheme::LayoutError;
+use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{OpenedError, ProtocolError};
 
 use crate::status::UnspokenPirStatus;
@@ -60,11 +60,11 @@ impl From<PirError> for Failure {
 
 /// The status of an operation that decrypts nothing.
 fn status_of(error: &OpenedError<PirError>) -> UnspokenPirStatus {
-    use PirError::{Io, Layout, Protocol, Randomness};
+    use PirError::{Io, Pir, Protocol, Randomness};
     match error {
         OpenedError::Questions { .. } => UnspokenPirStatus::Argument,
         OpenedError::Application(Protocol(ProtocolError::Damaged { .. })) => UnspokenPirStatus::Damaged,
-        OpenedError::Application(Layout(LayoutError::Kind { .. })) => UnspokenPirStatus::Argument,
+        OpenedError::Application(Pir(SchemeError::Kind { .. })) => UnspokenPirStatus::Argument,
         OpenedError::Application(Io { .. }) => UnspokenPirStatus::Callback,
         OpenedError::Application(Randomness(_)) => UnspokenPirStatus::Internal,
         _ => UnspokenPirStatus::Mismatch,

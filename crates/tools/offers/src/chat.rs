@@ -105,7 +105,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     if let Some(directory) = kept {
         let (application, most_bytes) = (offer.name(), server.entry_bytes().saturating_mul(server.sessions().0 as u64));
         tracing::info!(application, most_bytes, "sessions are kept on disk");
-        server = server.keep_sessions(Arc::new(directory)).context("option keep: cannot list its sessions")?;
+        server = server.store_sessions(Arc::new(directory)).context("option keep: cannot list its sessions")?;
     }
     let (application, (sessions, session_bytes)) = (offer.name(), server.sessions());
     let (bootstraps, key_bytes) = (server.requirements().bootstraps, server.key_bytes());

@@ -62,8 +62,9 @@ impl Digits {
         let (images, options) = (image_list(&images)?, TrainOptions::from(options));
         interruptible::run(py, Reporter::from_argument(progress)?, move |report, cancel| {
             let mut report = |progress: &digits::Progress| report(Event::from(progress));
-            let data = LabelledImages::new(images, labels)?;
-            Ok(Digits(digits::fit(&data, &options, &mut report, cancel.flag())?))
+            let network = LabelledImages::new(images, labels)
+                .and_then(|data| digits::fit(&data, &options, &mut report, cancel.flag()));
+            network.map(Digits).map_err(Failure::training)
         })
     }
 
@@ -108,6 +109,6 @@ impl Digits {
 
 /// The images in the rows of an array of shape (images, 784).
 pub(crate) fn image_list(images: &PyReadonlyArray2<'_, u8>) -> Result<Vec<Image>, Failure> {
-    let image = |row: numpy::ndarray::ArrayView1<'_, u8>| Ok(Image::new(&row.iter().copied().collect::<Vec<u8>>())?);
-    images.as_array().rows().into_iter().map(image).collect()
+    let image = |row: numpy::ndarray::ArrayView1<'_, u8>| Image::new(&row.iter().copied().collect::<Vec<u8>>());
+    images.as_array().rows().into_iter().map(|row| image(row).map_err(Failure::training)).collect()
 }

@@ -88,13 +88,18 @@ impl Table {
         let method = Method::try_from(options)?;
         interruptible::run(py, Reporter::from_argument(progress)?, move |report, cancel| {
             let mut report = |progress: &embedding::Progress| report(Event::from(progress));
-            let table = EmbeddingTable::new(TokenList::new(tokens)?, width, values)?;
-            let compressed = match &method {
-                Method::Additive(options) => embedding::compress(&table, options, &mut report, cancel.flag())?,
-                Method::Gumbel(options) => embedding::compress_by_gumbel(&table, options, &mut report, cancel.flag())?,
+            let compressed = || {
+                let table = EmbeddingTable::new(TokenList::new(tokens)?, width, values)?;
+                let compressed = match &method {
+                    Method::Additive(options) => embedding::compress(&table, options, &mut report, cancel.flag()),
+                    Method::Gumbel(options) => {
+                        embedding::compress_by_gumbel(&table, options, &mut report, cancel.flag())
+                    }
+                }?;
+                let error = compressed.quality(&table)?.relative_error;
+                Ok((Table(compressed), error))
             };
-            let error = compressed.quality(&table)?.relative_error;
-            Ok((Table(compressed), error))
+            compressed().map_err(Failure::training::<EmbeddingError>)
         })
     }
 
@@ -118,10 +123,9 @@ impl Table {
     fn error(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f32>) -> PyResult<f64> {
         let (width, values) = entries(&rows);
         let quality = py.detach(|| {
-            let table = EmbeddingTable::new(self.0.codes().tokens().clone(), width, values)?;
-            Ok::<_, Failure>(self.0.quality(&table)?)
-        })?;
-        Ok(quality.relative_error)
+            EmbeddingTable::new(self.0.codes().tokens().clone(), width, values).and_then(|table| self.0.quality(&table))
+        });
+        Ok(quality.map_err(Failure::training)?.relative_error)
     }
 
     /// The client's half.

@@ -1,5 +1,6 @@
 //! Conversion of the errors of the crates below to exceptions of the package.
 
+use std::fmt::Display;
 use std::io;
 
 use pyo3::exceptions::PyValueError;
@@ -11,23 +12,23 @@ use unspoken_client::{ClientError, transport};
 use unspoken_cnn::CnnError;
 use unspoken_database::DatabaseError as DatabaseFailure;
 use unspoken_digits::DigitsError;
-use unspoken_digits_model as digits;
+use unspoken_digits_model::DigitsModelError;
 use unspoken_embed::EmbedError;
-use unspoken_embedding::{CompressError, EmbeddingError, HeadError, TableError};
+use unspoken_embedding::EmbeddingError;
 use unspoken_encrypt::EncryptError;
 use unspoken_exact::ExactError as ExactFailure;
-use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_fasttext::FastTextError;
 use unspoken_llama_model::InputError;
 use unspoken_matrix::MatrixError as MatrixFailure;
 use unspoken_offers::Protocol;
 use unspoken_oprf::OprfError;
 use unspoken_pir::PirError;
-use unspoken_pir_scheme::LayoutError;
+use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 use unspoken_sources::SourceError;
-use unspoken_store::{DataError, FileError};
+use unspoken_store::StoreError;
 use unspoken_sums::SumsError as SumsFailure;
 use unspoken_symmetric_pir::SymmetricPirError;
 use unspoken_wire::ProblemCode;
@@ -54,30 +55,14 @@ import_exception!(unspoken.errors, SumsError);
 
 /// An error of a call. It is created without the interpreter lock, and converted to an exception with it.
 pub(crate) enum Failure {
-    /// Reading, writing or using a model.
-    Model(ModelFailure),
-    /// Training.
-    Train(TrainError),
-    /// Reading labelled texts.
-    Texts(DataError),
-    /// Reading, writing or using a network for digits.
-    Network(digits::ModelError),
-    /// Training of a network for digits.
-    TrainNetwork(digits::TrainError),
-    /// Images or labels.
-    Images(digits::DataError),
-    /// Reading the client's half of a language model.
-    Half(FileError),
+    /// The message of an error in reading, writing or using a model.
+    Model(String),
+    /// The message of an error in training, compression, or the data for them.
+    Training(String),
     /// Text that a tokenizer cannot read, or tokens that it does not have.
     Text(InputError),
-    /// A compressed table, or a token of it.
+    /// A compressed table, a token of it, or a linear head.
     Embedding(EmbeddingError),
-    /// A table to compress.
-    Table(TableError),
-    /// Compression.
-    Compress(CompressError),
-    /// A linear head.
-    Head(HeadError),
     /// Parameters.
     Ckks(CkksError),
     /// Encrypted matrices.
@@ -108,45 +93,28 @@ pub(crate) enum Failure {
     Threads(rayon::ThreadPoolBuildError),
 }
 
-impl From<ModelFailure> for Failure {
-    fn from(error: ModelFailure) -> Self {
-        Failure::Model(error)
+impl Failure {
+    /// The failure of training, of compression, or of reading the data for them.
+    pub(crate) fn training<E: Display>(error: E) -> Self {
+        Failure::Training(error.to_string())
     }
 }
 
-impl From<TrainError> for Failure {
-    fn from(error: TrainError) -> Self {
-        Failure::Train(error)
+impl From<FastTextError> for Failure {
+    fn from(error: FastTextError) -> Self {
+        Failure::Model(error.to_string())
     }
 }
 
-impl From<DataError> for Failure {
-    fn from(error: DataError) -> Self {
-        Failure::Texts(error)
+impl From<DigitsModelError> for Failure {
+    fn from(error: DigitsModelError) -> Self {
+        Failure::Model(error.to_string())
     }
 }
 
-impl From<digits::ModelError> for Failure {
-    fn from(error: digits::ModelError) -> Self {
-        Failure::Network(error)
-    }
-}
-
-impl From<digits::TrainError> for Failure {
-    fn from(error: digits::TrainError) -> Self {
-        Failure::TrainNetwork(error)
-    }
-}
-
-impl From<digits::DataError> for Failure {
-    fn from(error: digits::DataError) -> Self {
-        Failure::Images(error)
-    }
-}
-
-impl From<FileError> for Failure {
-    fn from(error: FileError) -> Self {
-        Failure::Half(error)
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::Model(error.to_string())
     }
 }
 
@@ -159,24 +127,6 @@ impl From<InputError> for Failure {
 impl From<SymmetricPirError> for Failure {
     fn from(error: SymmetricPirError) -> Self {
         Failure::Sealed(error)
-    }
-}
-
-impl From<CompressError> for Failure {
-    fn from(error: CompressError) -> Self {
-        Failure::Compress(error)
-    }
-}
-
-impl From<HeadError> for Failure {
-    fn from(error: HeadError) -> Self {
-        Failure::Head(error)
-    }
-}
-
-impl From<TableError> for Failure {
-    fn from(error: TableError) -> Self {
-        Failure::Table(error)
     }
 }
 
@@ -267,18 +217,10 @@ impl From<rayon::ThreadPoolBuildError> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
-            Failure::Model(error) => ModelError::new_err(error.to_string()),
-            Failure::Train(error) => TrainingError::new_err(error.to_string()),
-            Failure::Texts(error) => TrainingError::new_err(error.to_string()),
-            Failure::Network(error) => ModelError::new_err(error.to_string()),
-            Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
-            Failure::Images(error) => TrainingError::new_err(error.to_string()),
-            Failure::Half(error) => ModelError::new_err(error.to_string()),
+            Failure::Model(message) => ModelError::new_err(message),
+            Failure::Training(message) => TrainingError::new_err(message),
             Failure::Text(error) => UnspokenError::new_err(error.to_string()),
             Failure::Embedding(error) => of_table(&error),
-            Failure::Head(error) => of_head(&error),
-            Failure::Table(error) => TrainingError::new_err(error.to_string()),
-            Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Matrix(error) => of_matrix(&error),
             Failure::Exact(error) => of_exact(&error),
@@ -395,10 +337,12 @@ fn of_retrieval(error: &PirError) -> PyErr {
     match error {
         PirError::Protocol(error) => of_protocol(error),
         PirError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
-        PirError::Sealed | PirError::OtherSealing | PirError::Layout(LayoutError::Kind { .. }) => {
+        PirError::Sealed | PirError::OtherSealing | PirError::Pir(SchemeError::Kind { .. }) => {
             ConfigurationError::new_err(message)
         }
-        PirError::Layout(_) => MismatchError::new_err(message),
+        PirError::Layout(_) | PirError::Pir(SchemeError::Cell { .. } | SchemeError::Length { .. }) => {
+            MismatchError::new_err(message)
+        }
         PirError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
     }
@@ -443,7 +387,7 @@ fn of_database(error: &DatabaseFailure) -> PyErr {
     let message = database_message(error);
     match error {
         DatabaseFailure::Locked { .. } => DatabaseLockedError::new_err(message),
-        DatabaseFailure::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        DatabaseFailure::Pir(SchemeError::Record { .. }) => NoSuchIndexError::new_err(message),
         _ => DatabaseError::new_err(message),
     }
 }
@@ -504,19 +448,11 @@ fn of_generation(error: &ChatError) -> PyErr {
     }
 }
 
-fn of_head(error: &HeadError) -> PyErr {
-    match error {
-        HeadError::Embedding(error) => of_table(error),
-        HeadError::Training { .. } => TrainingError::new_err(error.to_string()),
-        _ => ModelError::new_err(error.to_string()),
-    }
-}
-
 fn of_table(error: &EmbeddingError) -> PyErr {
     let message = error.to_string();
     match error {
         EmbeddingError::UnknownToken { token, .. } => UnknownTokenError::new_err((message, token.clone())),
-        EmbeddingError::Table(TableError::Shape { .. }) => TrainingError::new_err(message),
+        EmbeddingError::Option { .. } | EmbeddingError::Training { .. } => TrainingError::new_err(message),
         _ => ModelError::new_err(message),
     }
 }

@@ -93,7 +93,8 @@ impl Model {
         let reporter = Reporter::from_argument(progress)?;
         interruptible::run(py, reporter, |report, cancel| {
             let mut report = |progress: &fasttext::Progress| report(Event::from(progress));
-            Ok(Model(fasttext::fit(&texts, &labels, &options, &mut report, cancel.flag())?))
+            let model = fasttext::fit(&texts, &labels, &options, &mut report, cancel.flag());
+            model.map(Model).map_err(Failure::training)
         })
     }
 

@@ -32,6 +32,6 @@ pub(crate) fn load_texts(
              \"drug-reviews\", or \"csv\" with text_column= and label_column=, which only that kind has"
         ))),
     };
-    let data = py.detach(read)?.map_err(Failure::from)?;
+    let data = py.detach(read)?.map_err(Failure::training)?;
     Ok((data.texts().to_vec(), data.labels().to_vec()))
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ckks::{Evaluator, vector_bytes};
 use unspoken_encrypted_llama::{EncryptedMachine, PartTask, PassPlace};
 use unspoken_protocol::{
-    Call, CkksDescription, KeyLimits, KeyLoader, KeySetId, ProtocolError, Request, ServerHalf, check_device,
+    Call, CkksDescription, KeyLimits, KeyLoader, KeySetId, Limits, ProtocolError, Request, ServerHalf, check_device,
 };
 
 use crate::error::ChatError;
 use crate::keys::{self, ChatKeys};
-use crate::message::{self, Reply};
+use crate::message::{ChatRequest, Reply};
 use crate::part;
 use crate::server::ChatServer;
 
@@ -58,11 +58,11 @@ impl ServerHalf for ChatServer {
         Ok(check_device(self.description.parameters())?)
     }
 
-    fn limits(&self) -> unspoken_protocol::Limits {
+    fn limits(&self) -> Limits {
         let (parameters, level) = (self.description.parameters(), self.description.input_level());
         let vectors = self.program.layout().activation_vectors(self.model.config.width) * self.program.layout().parts;
         let inputs = vectors as u64 * vector_bytes(parameters, level);
-        unspoken_protocol::Limits {
+        Limits {
             query_bytes: self.description.query_bytes(),
             answer_bytes: self.description.answer_bytes(),
             // With a copy of the session, on which a pass works.
@@ -95,22 +95,22 @@ impl ServerHalf for ChatServer {
         let Some((control, vectors)) = vectors.split_first() else {
             return Err(ChatError::mismatch("query", "no vectors", "one that says what to do"));
         };
-        let asked = message::Request::from_bytes(control, self.description.most_public_tokens())?;
-        if !matches!(asked, message::Request::Pass { .. }) && !vectors.is_empty() {
+        let asked = ChatRequest::from_bytes(control, self.description.most_public_tokens())?;
+        if !matches!(asked, ChatRequest::Pass { .. }) && !vectors.is_empty() {
             let found = format!("{} ciphertexts", vectors.len());
             return Err(ChatError::mismatch("query", found, "none but for a pass"));
         }
         let (reply, logits) = match asked {
-            message::Request::Begin { session, tokens } => {
+            ChatRequest::Begin { session, tokens } => {
                 (self.begin(request.client, (session, &tokens), call.cancel)?, Vec::new())
             }
-            message::Request::Pass { session, chunk } => {
+            ChatRequest::Pass { session, chunk } => {
                 match self.pass((request.client, request.keys), (session, chunk), vectors, call)? {
                     Some(logits) => (Reply::Passed { chunk }, logits),
                     None => (Reply::Unknown, Vec::new()),
                 }
             }
-            message::Request::End { session } => {
+            ChatRequest::End { session } => {
                 self.sessions.end(request.client, session)?;
                 (Reply::Ended, Vec::new())
             }

@@ -7,7 +7,7 @@ use unspoken_encrypted_llama::Session;
 use unspoken_llama_model::KvCache;
 
 use crate::error::ChatError;
-use crate::kept::{Format, SessionStore};
+use crate::stored::{Format, SessionStore};
 
 /// The state of a session.
 pub(super) struct State {
@@ -43,7 +43,7 @@ impl State {
 }
 
 /// The store of a server, and the form of its entries.
-pub(super) struct SavedSessions {
+pub(super) struct StoredSessions {
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) format: Format,
 }

@@ -67,11 +67,11 @@ fn start(disk: &Arc<Disk>) -> ChatServer {
 }
 
 fn start_with(disk: &Arc<Disk>, options: &ServerOptions) -> ChatServer {
-    keeping(disk, server(options))
+    storing(disk, server(options))
 }
 
-fn keeping(disk: &Arc<Disk>, server: ChatServer) -> ChatServer {
-    server.keep_sessions(Arc::clone(disk) as Arc<dyn SessionStore>).unwrap()
+fn storing(disk: &Arc<Disk>, server: ChatServer) -> ChatServer {
+    server.store_sessions(Arc::clone(disk) as Arc<dyn SessionStore>).unwrap()
 }
 
 /// Asks the next question of a generation.
@@ -102,7 +102,7 @@ fn finish(party: &mut Party, generation: &mut PrivateGeneration) -> Vec<&'static
 #[test]
 fn a_session_continues_after_the_service_ended_in_the_middle_of_a_pass() {
     let (disk, setting) = (Arc::new(Disk::default()), whole());
-    let start = || keeping(&disk, setting.server(&options()));
+    let start = || storing(&disk, setting.server(&options()));
     let (public, private) = &setting.stories[0];
     assert!(private.len() > CHUNK && private.len() < 2 * CHUNK);
     let first = start();
@@ -264,7 +264,7 @@ fn old_sessions_and_those_of_other_options_are_removed() {
     let first = start(&disk);
     let (party, generation) = begun(&first, CLIENT, 5);
     begun(&first, OTHER, 6);
-    let kept = disk.entries();
+    let stored = disk.entries();
     // There is room for fewer sessions: the oldest gives way.
     drop(start_with(&disk, &ServerOptions { sessions: 1, ..options() }));
     let (name, _) = disk.only();
@@ -272,7 +272,7 @@ fn old_sessions_and_those_of_other_options_are_removed() {
     // A session of a service with other options, or of another model, has vectors in other places.
     drop(start_with(&disk, &ServerOptions { chunks: 2, ..options() }));
     assert!(disk.entries().is_empty());
-    *disk.entries.lock().unwrap() = kept;
+    *disk.entries.lock().unwrap() = stored;
     std::thread::sleep(Duration::from_millis(1100));
     let second = start_with(&disk, &ServerOptions { age: Duration::from_secs(1), ..options() });
     assert!(disk.entries().is_empty());

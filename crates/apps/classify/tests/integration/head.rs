@@ -8,7 +8,7 @@ use unspoken_classify::{
     Classified, ClassifyError, ClassifyOptions, HeadClient, HeadDescription, HeadModel, HeadServer, HeadTables,
 };
 use unspoken_embedding::{
-    CompressOptions, CompressedTable, EmbeddingTable, HeadError, HeadOptions, LinearHead, TextReader, TokenList,
+    CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, HeadOptions, LinearHead, TextReader, TokenList,
     compress,
 };
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
@@ -238,7 +238,7 @@ fn halves_that_do_not_belong_together_are_refused() {
     let narrow = LinearHead::new(head.classes().to_vec(), 32, 4, vec![1.0; 12], vec![0.0; 3]).unwrap();
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     let error = HeadTables::new(&narrow, one.subtables()).err().unwrap();
-    assert!(matches!(error, ClassifyError::Head(HeadError::Width { found: 4, needed: 5 })), "{error}");
+    assert!(matches!(error, ClassifyError::Embedding(EmbeddingError::Width { found: 4, needed: 5 })), "{error}");
     let long = LinearHead::new(head.classes().to_vec(), 1 << 15, 5, vec![1.0; 15], vec![0.0; 3]).unwrap();
     let error =
         HeadServer::new(&HeadTables::new(&long, one.subtables()).unwrap(), &parameters, &ClassifyOptions::default())

@@ -11,8 +11,8 @@ use unspoken_pir::{
 use unspoken_pir_scheme::encrypted::EncryptedView;
 use unspoken_pir_scheme::layout::Bucket;
 use unspoken_pir_scheme::{
-    DatabaseVersion, EncryptedEntry, Layout, Length, Mode, PirParameters, Planes, PreparedKeys, Preset, TableKind,
-    Tables, Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
+    DatabaseVersion, EncryptedEntry, Layout, Length, Mode, PirParameters, Planes, PreparedKeys, Preset, SchemeError,
+    TableKind, Tables, Upload, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
@@ -103,12 +103,12 @@ impl UploadedDatabase for Memory {
         *self.owner.lock().unwrap() == *key
     }
 
-    fn upload_state(&self) -> Result<UploadState, UploadError> {
+    fn upload_state(&self) -> Result<UploadState, SchemeError> {
         let (upload, chunks) = &*self.staged.lock().unwrap();
         Ok(UploadState { version: self.current().version, upload: *upload, chunks: chunks.len() as u64 })
     }
 
-    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError> {
+    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, SchemeError> {
         let mut staged = self.staged.lock().unwrap();
         if chunk == 0 {
             *staged = (upload, Vec::new());
@@ -118,10 +118,10 @@ impl UploadedDatabase for Memory {
         self.upload_state()
     }
 
-    fn commit_upload(&self, upload: Upload, chunks: u64, _: &AtomicBool) -> Result<UploadState, UploadError> {
+    fn commit_upload(&self, upload: Upload, chunks: u64, _: &AtomicBool) -> Result<UploadState, SchemeError> {
         let staged = std::mem::take(&mut self.staged.lock().unwrap().1);
         if chunks != staged.len() as u64 {
-            return Err(UploadError::refused("chunks of an upload", chunks, staged.len()));
+            return Err(SchemeError::upload("chunks of an upload", chunks, staged.len()));
         }
         let before = self.current();
         let mut changes = before.changes.clone();

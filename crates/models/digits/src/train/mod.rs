@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use stream::Stream;
 use unspoken_store::{AdamW, Random};
 
-use crate::error::TrainError;
+use crate::error::DigitsModelError;
 use crate::images::LabelledImages;
 use crate::network::{Network, TrainingRecord};
 use crate::shape::{KERNEL, Shape};
@@ -43,13 +43,14 @@ pub struct Progress {
 /// Trains a network. `progress` is called after each epoch; raising `cancel` stops at the next batch.
 ///
 /// # Errors
-/// [`TrainError::Option`] for an option outside its range, [`TrainError::Diverged`], [`TrainError::Cancelled`].
+/// [`DigitsModelError::Option`] for an option outside its range, [`DigitsModelError::Diverged`],
+/// [`DigitsModelError::Cancelled`].
 pub fn fit(
     data: &LabelledImages,
     options: &TrainOptions,
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
-) -> Result<Network, TrainError> {
+) -> Result<Network, DigitsModelError> {
     options.check(data.len())?;
     let (train, validation) = data.clone().split_last(options.validation);
     let mut weights = start(options.shape, options.seed);
@@ -64,7 +65,7 @@ pub fn fit(
         let mut tally = Tally::default();
         for (batch, indices) in order.chunks(options.batch).enumerate() {
             if cancel.load(Ordering::Relaxed) {
-                return Err(TrainError::Cancelled { epoch });
+                return Err(DigitsModelError::Cancelled { epoch });
             }
             let mut shift = || moving.below(2 * options.shift + 1) as isize - options.shift as isize;
             let example =
@@ -77,7 +78,7 @@ pub fn fit(
             tally.add(judged);
         }
         if !tally.loss.is_finite() || weights.iter().any(|w| !w.is_finite()) {
-            return Err(TrainError::Diverged { epoch });
+            return Err(DigitsModelError::Diverged { epoch });
         }
         record.epochs = epoch;
         let network = network(options.shape, &weights, &record)?;
@@ -90,11 +91,11 @@ pub fn fit(
             validation_accuracy: record.validation_accuracy,
         });
     }
-    Ok(network(options.shape, &weights, &record)?.balanced(train.images(), options.activation)?)
+    network(options.shape, &weights, &record)?.balanced(train.images(), options.activation)
 }
 
-fn network(shape: Shape, weights: &[f32], record: &TrainingRecord) -> Result<Network, TrainError> {
-    Ok(Network::new(shape, weights.iter().map(|&w| f64::from(w)).collect(), record.clone())?)
+fn network(shape: Shape, weights: &[f32], record: &TrainingRecord) -> Result<Network, DigitsModelError> {
+    Network::new(shape, weights.iter().map(|&w| f64::from(w)).collect(), record.clone())
 }
 
 /// Initial parameters: uniform weights whose sums stay near 1; biases of 0.

@@ -1,6 +1,6 @@
 //! Options of training.
 
-use crate::error::{ModelError, TrainError};
+use crate::error::DigitsModelError;
 use crate::shape::Shape;
 
 /// Options of training. The defaults suit 60,000 images and the lite network.
@@ -53,11 +53,11 @@ impl Default for TrainOptions {
 
 impl TrainOptions {
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range.
-    pub(super) fn check(&self, examples: usize) -> Result<(), TrainError> {
+    /// [`DigitsModelError::Option`] for the first option outside its range.
+    pub(super) fn check(&self, examples: usize) -> Result<(), DigitsModelError> {
         self.shape.check().map_err(|error| match error {
-            ModelError::Field { field, found, needed } => TrainError::Option { name: field, found, needed },
-            error => error.into(),
+            DigitsModelError::Field { field, found, needed } => DigitsModelError::Option { name: field, found, needed },
+            error => error,
         })?;
         option("epochs", self.epochs, (1..=1000).contains(&self.epochs), "1 to 1000")?;
         option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
@@ -70,9 +70,9 @@ impl TrainOptions {
     }
 }
 
-fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &str) -> Result<(), TrainError> {
+fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &str) -> Result<(), DigitsModelError> {
     if allowed {
         return Ok(());
     }
-    Err(TrainError::Option { name, found: found.to_string(), needed: needed.to_owned() })
+    Err(DigitsModelError::Option { name, found: found.to_string(), needed: needed.to_owned() })
 }

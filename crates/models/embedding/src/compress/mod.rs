@@ -46,7 +46,7 @@ use ndarray::{Array2, ArrayView2};
 
 use crate::codes::TokenCodes;
 use crate::compressed::{CompressedTable, CompressionRecord, model_id};
-use crate::error::{CompressError, EmbeddingError};
+use crate::error::EmbeddingError;
 use crate::shape::Shape;
 use crate::subtables::Subtables;
 use crate::table::EmbeddingTable;
@@ -102,29 +102,26 @@ struct Stop<'a> {
 }
 
 impl Stop<'_> {
-    fn check(&self) -> Result<(), CompressError> {
+    fn check(&self) -> Result<(), EmbeddingError> {
         if self.cancel.load(Ordering::Relaxed) {
-            return Err(CompressError::Cancelled { step: self.step });
+            return Err(EmbeddingError::Cancelled { step: self.step });
         }
         Ok(())
     }
 }
 
 /// The rows of a table as a matrix.
-fn rows_of(table: &EmbeddingTable) -> Result<ArrayView2<'_, f32>, CompressError> {
+fn rows_of(table: &EmbeddingTable) -> Result<ArrayView2<'_, f32>, EmbeddingError> {
     let dimensions = (table.tokens().len(), table.width());
-    ArrayView2::from_shape(dimensions, table.values()).map_err(|error| CompressError::Option {
-        name: "table",
-        found: error.to_string(),
-        needed: "whole rows".into(),
-    })
+    ArrayView2::from_shape(dimensions, table.values())
+        .map_err(|error| EmbeddingError::option("table", error, "whole rows"))
 }
 
 /// Checks a shape that was asked for.
-fn check_shape(shape: Shape) -> Result<Shape, CompressError> {
+fn check_shape(shape: Shape) -> Result<Shape, EmbeddingError> {
     shape.check().map_err(|error| match error {
-        EmbeddingError::Field { field, found, needed } => CompressError::Option { name: field, found, needed },
-        other => other.into(),
+        EmbeddingError::Field { field, found, needed, .. } => EmbeddingError::Option { name: field, found, needed },
+        other => other,
     })?;
     Ok(shape)
 }
@@ -162,7 +159,7 @@ fn assemble(
     shape: Shape,
     codes: Vec<u16>,
     columns: &Array2<f32>,
-) -> Result<CompressedTable, CompressError> {
+) -> Result<CompressedTable, EmbeddingError> {
     // Transpose each subtable from one column per row to rows x columns.
     let mut values = Vec::with_capacity(shape.all_columns() * shape.width);
     for t in 0..shape.subtables {
@@ -173,5 +170,5 @@ fn assemble(
     let id = model_id(table.tokens(), &codes, &values);
     let codes = TokenCodes::new(id, shape, table.tokens().clone(), codes)?;
     let subtables = Subtables::new(id, shape, values)?;
-    Ok(CompressedTable::join(codes, subtables, record)?)
+    CompressedTable::join(codes, subtables, record)
 }

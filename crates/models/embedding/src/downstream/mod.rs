@@ -28,7 +28,7 @@ use rayon::prelude::*;
 pub use recurrent::{RecurrentOptions, RecurrentProgress};
 use unspoken_store::Dataset;
 
-use crate::error::TaskError;
+use crate::error::EmbeddingError;
 use crate::segment::Segmenter;
 use crate::table::EmbeddingTable;
 use crate::tokens::TokenList;
@@ -51,13 +51,16 @@ impl ReviewTask {
     /// Segments the texts with a vocabulary and splits them: `test_share` of each class is held out.
     ///
     /// # Errors
-    /// [`TaskError::Labels`] unless there are two labels, [`TaskError::Data`] for an impossible share.
-    pub fn new(data: &Dataset, tokens: &TokenList, test_share: f64, seed: u64) -> Result<Self, TaskError> {
+    /// [`EmbeddingError::Training`] unless there are two labels, [`EmbeddingError::Store`] for an impossible share.
+    pub fn new(data: &Dataset, tokens: &TokenList, test_share: f64, seed: u64) -> Result<Self, EmbeddingError> {
         let mut labels = data.labels().to_vec();
         labels.sort_unstable();
         labels.dedup();
-        let labels: [String; 2] =
-            labels.try_into().map_err(|labels: Vec<_>| TaskError::Labels { found: labels.len() })?;
+        let refuse = |labels: Vec<_>| EmbeddingError::Training {
+            found: format!("{} distinct labels", labels.len()),
+            needed: "2; pass a column of two labels".into(),
+        };
+        let labels: [String; 2] = labels.try_into().map_err(refuse)?;
         let split = data.split(0.0, test_share, seed)?;
         let segmenter = Segmenter::new(tokens);
         let part = |data: &Dataset| Part {
@@ -80,8 +83,8 @@ impl ReviewTask {
     /// Trains the logistic regression on the embeddings of a table and measures its accuracy.
     ///
     /// # Errors
-    /// [`TaskError::Vocabulary`] if the table has another number of tokens than the vocabulary.
-    pub fn accuracy(&self, table: &EmbeddingTable) -> Result<Accuracy, TaskError> {
+    /// [`EmbeddingError::Training`] if the table has another number of tokens than the vocabulary.
+    pub fn accuracy(&self, table: &EmbeddingTable) -> Result<Accuracy, EmbeddingError> {
         self.check(table)?;
         let train = features(&self.train.texts, table);
         let model = logistic::fit(&train, &self.train.labels, logistic::RIDGE, &AtomicBool::new(false));
@@ -98,22 +101,24 @@ impl ReviewTask {
     /// raising `cancel` stops the work at the next batch.
     ///
     /// # Errors
-    /// [`TaskError::Vocabulary`] as [`accuracy`](Self::accuracy), [`TaskError::Option`], [`TaskError::Cancelled`],
-    /// [`TaskError::Diverged`].
+    /// [`EmbeddingError::Training`] as [`accuracy`](Self::accuracy), [`EmbeddingError::Option`],
+    /// [`EmbeddingError::Cancelled`], [`EmbeddingError::Diverged`].
     pub fn recurrent_accuracy(
         &self,
         table: &EmbeddingTable,
         options: &RecurrentOptions,
         progress: &mut dyn FnMut(&RecurrentProgress),
         cancel: &AtomicBool,
-    ) -> Result<Accuracy, TaskError> {
+    ) -> Result<Accuracy, EmbeddingError> {
         self.check(table)?;
         recurrent::accuracy(&self.train, &self.test, table, options, progress, cancel)
     }
 
-    fn check(&self, table: &EmbeddingTable) -> Result<(), TaskError> {
+    fn check(&self, table: &EmbeddingTable) -> Result<(), EmbeddingError> {
         if table.tokens().len() != self.tokens {
-            return Err(TaskError::Vocabulary { found: table.tokens().len(), needed: self.tokens });
+            let found = format!("a table of {} tokens", table.tokens().len());
+            let needed = format!("the {} that the task was made with; use one vocabulary", self.tokens);
+            return Err(EmbeddingError::Training { found, needed });
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ impl TokenCodes {
     /// Reads and checks `client.json` and `client.safetensors`. Needs no file of the server's half.
     ///
     /// # Errors
-    /// Any of [`EmbeddingError`] but [`Halves`](EmbeddingError::Halves).
+    /// [`EmbeddingError::Store`], [`EmbeddingError::Field`] or [`EmbeddingError::Tokens`].
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
         client::load((&directory).into())
     }
@@ -31,7 +31,7 @@ impl Subtables {
     /// Reads and checks `server.json` and `server.safetensors`. Needs no file of the client's half.
     ///
     /// # Errors
-    /// Any of [`EmbeddingError`] but [`Halves`](EmbeddingError::Halves).
+    /// [`EmbeddingError::Store`], [`EmbeddingError::Field`] or [`EmbeddingError::Tokens`].
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
         server::load((&directory).into()).map(|(subtables, _)| subtables)
     }
@@ -42,7 +42,7 @@ impl CompressedTable {
     /// `client` files and nothing else.
     ///
     /// # Errors
-    /// [`EmbeddingError::File`].
+    /// [`EmbeddingError::Store`].
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), EmbeddingError> {
         server::save(self.subtables(), self.record(), directory.as_ref())?;
         client::save(self.codes(), directory.as_ref())

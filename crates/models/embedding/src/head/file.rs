@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use unspoken_store::{read_file, write_file};
 
 use super::LinearHead;
-use crate::error::HeadError;
+use crate::error::EmbeddingError;
 use crate::segment::SEGMENTATION_VERSION;
 
 const WEIGHT: &str = "weight";
@@ -31,15 +31,11 @@ impl LinearHead {
     /// `max_tokens`, 128 by default, and `segmentation`, by default [`SEGMENTATION_VERSION`].
     ///
     /// # Errors
-    /// [`HeadError::File`], [`HeadError::Content`] if a part is missing, of another type or shape, or not of a linear
-    /// head, or if texts were split by other rules, [`HeadError::Field`].
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, HeadError> {
+    /// [`EmbeddingError::Store`], [`EmbeddingError::Content`] if a part is missing, of another type or shape, or not of
+    /// a linear head, or if texts were split by other rules, [`EmbeddingError::Field`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
         let path = path.as_ref();
-        let refuse = |found: String, needed: &str| HeadError::Content {
-            path: path.to_owned(),
-            found,
-            needed: needed.to_owned(),
-        };
+        let refuse = |found: String, needed: &str| EmbeddingError::head_file(path, found, needed);
         let bytes = read_file(path, MAX_BYTES)?;
         let malformed = |error: safetensors::SafeTensorError| refuse(error.to_string(), "a safetensors file");
         let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(malformed)?;
@@ -76,7 +72,7 @@ impl LinearHead {
             let values = numbers(&tensor).ok_or_else(|| {
                 refuse(format!("type {} in tensor {name:?}", tensor.dtype()), "type F32 or F64; convert it")
             })?;
-            Ok::<_, HeadError>((tensor.shape().to_vec(), values))
+            Ok::<_, EmbeddingError>((tensor.shape().to_vec(), values))
         };
         let ((shape, weights), (bias_shape, bias)) = (tensor(WEIGHT)?, tensor(BIAS)?);
         let [rows, width] = shape[..] else {
@@ -93,15 +89,11 @@ impl LinearHead {
     /// Writes the file; its numbers are of type F64. A missing directory is created.
     ///
     /// # Errors
-    /// [`HeadError::File`].
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), HeadError> {
+    /// [`EmbeddingError::Store`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), EmbeddingError> {
         let path = path.as_ref();
         let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-        let refuse = |error: String| HeadError::Content {
-            path: path.to_owned(),
-            found: error,
-            needed: "a head that safetensors can hold".into(),
-        };
+        let refuse = |error: String| EmbeddingError::head_file(path, error, "a head that safetensors can hold");
         let (weights, bias) = (bytes(self.weights()), bytes(self.bias()));
         let view = |shape: Vec<usize>, bytes| {
             TensorView::new(Dtype::F64, shape, bytes).map_err(|error| refuse(error.to_string()))

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::{CLASSES, LinearHead, check_texts};
 use crate::compressed::CompressedTable;
 use crate::downstream::{features, logistic};
-use crate::error::HeadError;
+use crate::error::EmbeddingError;
 use crate::text::{TextCoverage, TextReader};
 
 /// Options of the training of a head.
@@ -44,21 +44,22 @@ impl LinearHead {
     /// of a class comes from a regression of this class against the others. Nothing is random.
     ///
     /// # Errors
-    /// [`HeadError::Training`] if the numbers of texts and labels differ, there are fewer than two labels or too many,
-    /// or an option is out of range; [`HeadError::Cancelled`].
+    /// [`EmbeddingError::Training`] if the numbers of texts and labels differ, or there are fewer than two labels or
+    /// too many; [`EmbeddingError::Option`] or [`EmbeddingError::Field`] if an option is out of range;
+    /// [`EmbeddingError::Cancelled`].
     pub fn fit(
         table: &CompressedTable,
         texts: &[String],
         labels: &[String],
         options: &HeadOptions,
         cancel: &AtomicBool,
-    ) -> Result<TrainedHead, HeadError> {
-        let refuse = |found: String, needed: String| Err(HeadError::Training { found, needed });
+    ) -> Result<TrainedHead, EmbeddingError> {
+        let refuse = |found: String, needed: String| Err(EmbeddingError::Training { found, needed });
         if texts.len() != labels.len() {
             return refuse(format!("{} texts and {} labels", texts.len(), labels.len()), "as many of each".into());
         }
         if !(options.ridge > 0.0 && options.ridge.is_finite()) {
-            return refuse(format!("ridge = {}", options.ridge), "a positive number".into());
+            return Err(EmbeddingError::option("ridge", options.ridge, "a positive number"));
         }
         let mut classes = labels.to_vec();
         classes.sort_unstable();
@@ -90,7 +91,7 @@ impl LinearHead {
             classes => classes.iter().map(regression).collect(),
         };
         if cancel.load(Ordering::Relaxed) {
-            return Err(HeadError::Cancelled);
+            return Err(EmbeddingError::Cancelled { step: 1 });
         }
         let (weights, bias): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         let width = table.subtables().shape().width;

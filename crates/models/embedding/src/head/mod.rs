@@ -7,7 +7,7 @@ pub use fit::{HeadOptions, TrainedHead};
 use unspoken_store::{ModelHasher, ModelId};
 
 use crate::compressed::CompressedTable;
-use crate::error::HeadError;
+use crate::error::EmbeddingError;
 use crate::shape::{MAX_WIDTH, Shape};
 use crate::subtables::Subtables;
 
@@ -49,35 +49,48 @@ impl LinearHead {
     /// row-major. `max_tokens` is the number of tokens of a text that are read.
     ///
     /// # Errors
-    /// [`HeadError::Field`] unless there are 2 to 1024 distinct names ([`LinearHead::is_class_name`]), `max_tokens` is
-    /// a power of two up to 65536, the width is 1 to 4096, and all numbers are of magnitude at most 10^6.
+    /// [`EmbeddingError::Field`] unless there are 2 to 1024 distinct names ([`LinearHead::is_class_name`]),
+    /// `max_tokens` is a power of two up to 65536, the width is 1 to 4096, and all numbers are of magnitude at most
+    /// 10^6.
     pub fn new(
         classes: Vec<String>,
         max_tokens: usize,
         width: usize,
         weights: Vec<f64>,
         bias: Vec<f64>,
-    ) -> Result<Self, HeadError> {
+    ) -> Result<Self, EmbeddingError> {
         check_texts(&classes, max_tokens)?;
         if !(1..=MAX_WIDTH).contains(&width) {
-            return Err(HeadError::field("numbers of an embedding", width, format!("1 to {MAX_WIDTH}")));
+            return Err(EmbeddingError::head("numbers of an embedding", width, format!("1 to {MAX_WIDTH}")));
         }
         for (field, values, needed) in
             [("weights", &weights, classes.len() * width), ("numbers of the bias", &bias, classes.len())]
         {
             if values.len() != needed {
-                return Err(HeadError::field(field, values.len(), format!("{needed}, for {} classes", classes.len())));
+                return Err(EmbeddingError::head(
+                    field,
+                    values.len(),
+                    format!("{needed}, for {} classes", classes.len()),
+                ));
             }
         }
         // NaN and infinities are outside the range too.
         let allowed = -LARGEST_WEIGHT..=LARGEST_WEIGHT;
         if let Some(at) = weights.iter().position(|value| !allowed.contains(value)) {
             let found = format!("{} in row {}, column {}", weights[at], at / width, at % width);
-            return Err(HeadError::field("weight", found, format!("a number of magnitude at most {LARGEST_WEIGHT:e}")));
+            return Err(EmbeddingError::head(
+                "weight",
+                found,
+                format!("a number of magnitude at most {LARGEST_WEIGHT:e}"),
+            ));
         }
         if let Some(at) = bias.iter().position(|value| !allowed.contains(value)) {
             let found = format!("{} in row {at}", bias[at]);
-            return Err(HeadError::field("bias", found, format!("a number of magnitude at most {LARGEST_WEIGHT:e}")));
+            return Err(EmbeddingError::head(
+                "bias",
+                found,
+                format!("a number of magnitude at most {LARGEST_WEIGHT:e}"),
+            ));
         }
         Ok(Self { classes, max_tokens, width, weights, bias })
     }
@@ -116,8 +129,9 @@ impl LinearHead {
     /// [`LinearHead::max_tokens`] ids are read.
     ///
     /// # Errors
-    /// [`HeadError::Width`] if the table has another width, [`HeadError::Embedding`] for an id outside the table.
-    pub fn scores(&self, table: &CompressedTable, ids: &[u32]) -> Result<Vec<f64>, HeadError> {
+    /// [`EmbeddingError::Width`] if the table has another width, [`EmbeddingError::TokenId`] for an id outside the
+    /// table.
+    pub fn scores(&self, table: &CompressedTable, ids: &[u32]) -> Result<Vec<f64>, EmbeddingError> {
         self.check_width(table.subtables().shape())?;
         let ids = &ids[..ids.len().min(self.max_tokens)];
         let mut mean = vec![0.0; self.width];
@@ -139,8 +153,8 @@ impl LinearHead {
     /// Folds the head into the subtables of a table.
     ///
     /// # Errors
-    /// [`HeadError::Width`] if the table has another width.
-    pub fn fold(&self, subtables: &Subtables) -> Result<FoldedHead, HeadError> {
+    /// [`EmbeddingError::Width`] if the table has another width.
+    pub fn fold(&self, subtables: &Subtables) -> Result<FoldedHead, EmbeddingError> {
         let Shape { columns, width, .. } = self.check_width(subtables.shape())?;
         let tables = subtables.values().chunks_exact(width * columns);
         let mut values = Vec::with_capacity(subtables.shape().subtables * self.classes.len() * columns);
@@ -173,31 +187,31 @@ impl LinearHead {
         hasher.finish()
     }
 
-    fn check_width(&self, shape: Shape) -> Result<Shape, HeadError> {
+    fn check_width(&self, shape: Shape) -> Result<Shape, EmbeddingError> {
         if self.width != shape.width {
-            return Err(HeadError::Width { found: self.width, needed: shape.width });
+            return Err(EmbeddingError::Width { found: self.width, needed: shape.width });
         }
         Ok(shape)
     }
 }
 
 /// Checks the names of the classes and the number of tokens of a text.
-fn check_texts(classes: &[String], max_tokens: usize) -> Result<(), HeadError> {
+fn check_texts(classes: &[String], max_tokens: usize) -> Result<(), EmbeddingError> {
     if !CLASSES.contains(&classes.len()) {
         let needed = format!("{} to {} names", CLASSES.start(), CLASSES.end());
-        return Err(HeadError::field("classes", format!("{} names", classes.len()), needed));
+        return Err(EmbeddingError::head("classes", format!("{} names", classes.len()), needed));
     }
     let mut sorted: Vec<&String> = classes.iter().collect();
     sorted.sort_unstable();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(HeadError::field("class name", format!("{:?} twice", pair[0]), "each name once"));
+        return Err(EmbeddingError::head("class name", format!("{:?} twice", pair[0]), "each name once"));
     }
     if let Some(name) = classes.iter().find(|name| !LinearHead::is_class_name(name)) {
         let needed = format!("1 to {MAX_NAME_BYTES} bytes without control characters");
-        return Err(HeadError::field("class name", format!("{name:?} of {} bytes", name.len()), needed));
+        return Err(EmbeddingError::head("class name", format!("{name:?} of {} bytes", name.len()), needed));
     }
     if !max_tokens.is_power_of_two() || max_tokens > MAX_TOKENS {
-        return Err(HeadError::field("max_tokens", max_tokens, format!("a power of two up to {MAX_TOKENS}")));
+        return Err(EmbeddingError::head("max_tokens", max_tokens, format!("a power of two up to {MAX_TOKENS}")));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ mod token_file;
 
 use std::path::PathBuf;
 
-use crate::error::TableError;
+use crate::error::EmbeddingError;
 use crate::load::rows::Rows;
 use crate::table::EmbeddingTable;
 
@@ -48,8 +48,8 @@ impl Source {
     /// Reads and checks the table.
     ///
     /// # Errors
-    /// Any of [`TableError`].
-    pub fn read(&self) -> Result<EmbeddingTable, TableError> {
+    /// Any of [`EmbeddingError`].
+    pub fn read(&self) -> Result<EmbeddingTable, EmbeddingError> {
         self.rows(usize::MAX)?.joined()
     }
 
@@ -57,8 +57,8 @@ impl Source {
     /// rows that pad a table, are not looked at.
     ///
     /// # Errors
-    /// Any of [`TableError`].
-    pub fn read_first(&self, count: usize) -> Result<EmbeddingTable, TableError> {
+    /// Any of [`EmbeddingError`].
+    pub fn read_first(&self, count: usize) -> Result<EmbeddingTable, EmbeddingError> {
         let mut rows = self.rows(count)?;
         rows.tokens.truncate(count);
         rows.values.truncate(count.saturating_mul(rows.width));
@@ -66,7 +66,7 @@ impl Source {
     }
 
     /// The rows. Of a table of text, no more than `most` are read.
-    fn rows(&self, most: usize) -> Result<Rows, TableError> {
+    fn rows(&self, most: usize) -> Result<Rows, EmbeddingError> {
         let (tokens, (width, values)) = match self {
             Source::Npy { table, tokens } => (tokens, npy::read(table)?),
             Source::Safetensors { table, tensor, tokens } => (tokens, tensor::read(table, tensor)?),

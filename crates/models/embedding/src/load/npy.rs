@@ -7,7 +7,7 @@ use half::f16;
 use npyz::{DType, Deserialize, NpyFile, Order};
 
 use super::file::{open, width_of};
-use crate::error::TableError;
+use crate::error::EmbeddingError;
 
 /// First bytes of a NumPy file.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -19,13 +19,10 @@ const MAX_BRACKETS: usize = 16;
 const MAX_DIGITS: usize = 19;
 
 /// The width and the values, row-major, of a two-dimensional array of floating-point numbers.
-pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
+pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), EmbeddingError> {
     let (file, length) = open(path)?;
-    let refuse = |found: String| TableError::Array {
-        path: path.to_owned(),
-        found,
-        needed: "a NumPy file of float16, float32 or float64 (save it with numpy.save)".into(),
-    };
+    let needed = "a NumPy file of float16, float32 or float64 (save it with numpy.save)";
+    let refuse = |found: String| EmbeddingError::array(path, found, needed);
     let mut reader = BufReader::new(file.take(length));
     let head = read_head(&mut reader).map_err(refuse)?;
     let array = NpyFile::new(head.as_slice().chain(reader)).map_err(|error| refuse(error.to_string()))?;

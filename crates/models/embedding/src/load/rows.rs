@@ -1,6 +1,6 @@
 //! The rows of a table as they are read.
 
-use crate::error::TableError;
+use crate::error::EmbeddingError;
 use crate::load::token_file::TokenNames;
 use crate::table::EmbeddingTable;
 use crate::tokens::TokenList;
@@ -15,7 +15,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// The table. Added tokens without a row are left out.
-    pub(super) fn joined(mut self) -> Result<EmbeddingTable, TableError> {
+    pub(super) fn joined(mut self) -> Result<EmbeddingTable, EmbeddingError> {
         let rows = self.values.len() / self.width.max(1);
         self.tokens.drop_added_from(rows);
         EmbeddingTable::new(TokenList::new(self.tokens.names)?, self.width, self.values)

@@ -4,17 +4,18 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors};
+use unspoken_store::read_file;
 
-use super::file::{MAX_FILE_BYTES, read_all, width_of};
-use crate::error::TableError;
+use super::file::{MAX_FILE_BYTES, width_of};
+use crate::error::EmbeddingError;
 
 /// Maximum number of tensor names that an error shows.
 const NAMES_SHOWN: usize = 8;
 
 /// The width and the values, row-major, of one two-dimensional tensor of floating-point numbers.
-pub(super) fn read(path: &Path, name: &str) -> Result<(usize, Vec<f32>), TableError> {
-    let bytes = read_all(path, MAX_FILE_BYTES)?;
-    let refuse = |found: String, needed: String| TableError::Array { path: path.to_owned(), found, needed };
+pub(super) fn read(path: &Path, name: &str) -> Result<(usize, Vec<f32>), EmbeddingError> {
+    let bytes = read_file(path, MAX_FILE_BYTES)?;
+    let refuse = |found: String, needed: String| EmbeddingError::array(path, found, needed);
     let file =
         SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string(), "a safetensors file".into()))?;
     let tensor = file.tensor(name).map_err(|_| {

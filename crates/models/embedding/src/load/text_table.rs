@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use unspoken_files::{TextError, TextLines};
+use unspoken_store::StoreError;
 
 use super::file::MAX_VALUES;
 use super::rows::Rows;
 use super::token_file::TokenNames;
-use crate::error::TableError;
+use crate::error::EmbeddingError;
 use crate::shape::MAX_WIDTH;
 
 /// Maximum bytes of a line.
@@ -15,22 +16,19 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Lines of a token and its numbers, at most `most` rows. The first line may have the number of rows and their width
 /// instead.
-pub(super) fn read(path: &Path, most: usize) -> Result<Rows, TableError> {
-    let failed = |source| TableError::Io { path: path.to_owned(), source };
+pub(super) fn read(path: &Path, most: usize) -> Result<Rows, EmbeddingError> {
+    let failed = StoreError::io("read", path);
+    let needed = format!("a token and 1 to {MAX_WIDTH} numbers in UTF-8, as many in each line");
     let mut lines = TextLines::open(path, MAX_LINE_BYTES).map_err(failed)?;
     let (mut names, mut values) = (Vec::new(), Vec::new());
     let (mut width, mut stated) = (0, None);
     while names.len() < most {
         let number = lines.number() + 1;
-        let refuse = |found: String| TableError::Array {
-            path: path.to_owned(),
-            found: format!("{found} in line {number}"),
-            needed: format!("a token and 1 to {MAX_WIDTH} numbers in UTF-8, as many in each line"),
-        };
+        let refuse = |found: String| EmbeddingError::array(path, format!("{found} in line {number}"), &needed);
         let line = lines.next_line().map_err(|error| match error {
             TextError::NotUtf8 { .. } => refuse("other bytes than UTF-8".into()),
             TextError::TooLong { most, .. } => refuse(format!("more than {most} bytes")),
-            other => failed(other.into()),
+            other => failed(other.into()).into(),
         })?;
         let Some(line) = line else { break };
         let line = line.trim_end_matches(['\r', ' ']);
@@ -57,7 +55,7 @@ pub(super) fn read(path: &Path, most: usize) -> Result<Rows, TableError> {
     if let Some(rows) = stated.filter(|rows| names.len() != most.min(*rows)) {
         let found = format!("{} rows", names.len());
         let needed = format!("{rows}, as the first line states: a part of the file may be missing");
-        return Err(TableError::Array { path: path.to_owned(), found, needed });
+        return Err(EmbeddingError::array(path, found, needed));
     }
     Ok(Rows { tokens: TokenNames::of_vocabulary(names), width, values })
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use unspoken_files::{BYTE_ORDER_MARK, TextError, TextLines};
+use unspoken_store::read_file;
 
-use super::file::{MAX_TOKEN_FILE_BYTES, read_all};
-use crate::error::TableError;
+use super::file::MAX_TOKEN_FILE_BYTES;
+use crate::error::EmbeddingError;
 
 /// The part of a `tokenizer.json` that contains the tokens; the rest is ignored.
 #[derive(Deserialize)]
@@ -62,30 +63,27 @@ impl TokenNames {
 }
 
 /// Reads a list of tokens: JSON if the file's name ends in `.json`, otherwise one token per line.
-pub(super) fn read(path: &Path) -> Result<TokenNames, TableError> {
-    let bytes = read_all(path, MAX_TOKEN_FILE_BYTES)?;
+pub(super) fn read(path: &Path) -> Result<TokenNames, EmbeddingError> {
+    let bytes = read_file(path, MAX_TOKEN_FILE_BYTES)?;
     match path.extension().is_some_and(|extension| extension == "json") {
         true => from_json(path, &bytes),
         false => Ok(TokenNames::of_vocabulary(from_lines(path, &bytes)?)),
     }
 }
 
-fn from_lines(path: &Path, bytes: &[u8]) -> Result<Vec<String>, TableError> {
+fn from_lines(path: &Path, bytes: &[u8]) -> Result<Vec<String>, EmbeddingError> {
     TextLines::new(bytes, bytes.len()).collect().map_err(|error| {
         let found = match error {
             TextError::NotUtf8 { line } => format!("bytes that are not UTF-8 in line {line}"),
             other => other.to_string(),
         };
-        TableError::TokenFile { path: path.to_owned(), found, needed: "one token a line, in UTF-8".into() }
+        EmbeddingError::token_file(path, found, "one token a line, in UTF-8")
     })
 }
 
-fn from_json(path: &Path, bytes: &[u8]) -> Result<TokenNames, TableError> {
-    let refuse = |found: String| TableError::TokenFile {
-        path: path.to_owned(),
-        found,
-        needed: "a tokenizer.json whose model.vocab and added_tokens give the ids 0, 1, 2, .. one token each".into(),
-    };
+fn from_json(path: &Path, bytes: &[u8]) -> Result<TokenNames, EmbeddingError> {
+    let needed = "a tokenizer.json whose model.vocab and added_tokens give the ids 0, 1, 2, .. one token each";
+    let refuse = |found: String| EmbeddingError::token_file(path, found, needed);
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let file: TokeniserFile = serde_json::from_slice(bytes).map_err(|error| refuse(error.to_string()))?;
     let mut by_id: Vec<(usize, String)> = match file.model.vocab {

@@ -31,7 +31,7 @@ const MAX_JOINED: usize = 8;
 /// let words = Segmenter::new(&tokens).segment("Playing go!");
 /// let expected = [("play", Some(0)), ("##ing", Some(1)), ("go", None), ("!", Some(3))];
 /// assert_eq!(words, expected.map(|(word, token)| (word.to_owned(), token)));
-/// # Ok::<(), unspoken_embedding::TableError>(())
+/// # Ok::<(), unspoken_embedding::EmbeddingError>(())
 /// ```
 pub struct Segmenter<'a> {
     tokens: &'a TokenList,

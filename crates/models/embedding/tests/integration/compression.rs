@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{quick, random_table, structured_table};
-use unspoken_embedding::{CompressError, CompressOptions, CompressedTable, EmbeddingTable, Phase, Progress, compress};
+use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, Phase, Progress, compress};
 
 fn run(table: &EmbeddingTable, options: &CompressOptions) -> CompressedTable {
     compress(table, options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
@@ -83,7 +83,7 @@ fn progress_is_told_and_the_flag_stops_the_work() {
         let cancel = AtomicBool::new(false);
         let mut stop = |p: &Progress| cancel.store(p.step == stop_at, Ordering::Relaxed);
         let error = compress(&table, &options, &mut stop, &cancel).expect_err("cancelled");
-        assert!(matches!(error, CompressError::Cancelled { step } if step == stop_at + 1), "{error}");
+        assert!(matches!(error, EmbeddingError::Cancelled { step } if step == stop_at + 1), "{error}");
     }
 }
 
@@ -102,7 +102,7 @@ fn bad_options_are_named() {
     ];
     for (name, options) in bad {
         let error = compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect_err("refused");
-        assert!(matches!(error, CompressError::Option { .. }), "{error}");
+        assert!(matches!(error, EmbeddingError::Option { .. }), "{error}");
         assert!(error.to_string().contains(&format!("found {name} = ")), "{error}");
     }
 }

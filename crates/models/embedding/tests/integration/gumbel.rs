@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::{random_table, structured_table};
 use serde_json::Value;
 use unspoken_embedding::{
-    CompressError, CompressedTable, CompressionRecord, EmbeddingTable, GumbelOptions, Phase, Progress,
+    CompressedTable, CompressionRecord, EmbeddingError, EmbeddingTable, GumbelOptions, Phase, Progress,
     compress_by_gumbel,
 };
 
@@ -89,7 +89,7 @@ fn work_is_cancelled_and_bad_options_are_named() {
     let cancel = AtomicBool::new(false);
     let mut stop = |progress: &Progress| cancel.store(progress.step == 2, Ordering::Relaxed);
     let error = compress_by_gumbel(&table, &quick(), &mut stop, &cancel).expect_err("cancelled");
-    assert!(matches!(error, CompressError::Cancelled { step: 3 }), "{error}");
+    assert!(matches!(error, EmbeddingError::Cancelled { step: 3 }), "{error}");
     let bad = [
         ("subtables", GumbelOptions { subtables: 17, ..quick() }),
         ("columns", GumbelOptions { columns: 7, ..quick() }),

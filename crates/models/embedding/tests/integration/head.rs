@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::{quick, random_table};
 use safetensors::tensor::{Dtype, TensorView};
-use unspoken_embedding::{CompressedTable, HeadError, HeadOptions, LinearHead, TextReader, compress};
+use unspoken_embedding::{CompressedTable, EmbeddingError, HeadOptions, LinearHead, TextReader, compress};
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -27,7 +27,7 @@ fn read(
     tensors: &[(&str, &[usize], Vec<u8>)],
     dtype: Dtype,
     metadata: &[(&str, &str)],
-) -> Result<LinearHead, HeadError> {
+) -> Result<LinearHead, EmbeddingError> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("head.safetensors");
     let views = tensors
@@ -140,8 +140,8 @@ fn folded_tables_are_centred_and_have_the_heads_scores() {
     }
     assert_eq!(head.scores(&table, &[]).expect("scores"), head.bias());
     let wide = LinearHead::new(names(2), 128, 4, vec![1.0; 8], vec![0.0; 2]).expect("a head");
-    assert!(matches!(wide.fold(table.subtables()), Err(HeadError::Width { found: 4, needed: 3 })));
-    assert!(matches!(wide.scores(&table, &[0]), Err(HeadError::Width { .. })));
+    assert!(matches!(wide.fold(table.subtables()), Err(EmbeddingError::Width { found: 4, needed: 3 })));
+    assert!(matches!(wide.scores(&table, &[0]), Err(EmbeddingError::Width { .. })));
     assert!(head.scores(&table, &[40]).is_err());
 }
 
@@ -188,5 +188,5 @@ fn impossible_training_is_refused() {
     assert!(fit(&["a", "a"], options, false).to_string().contains("1 distinct labels"));
     assert!(fit(&["a", "b"], HeadOptions { ridge: -1.0, ..options }, false).to_string().contains("ridge = -1"));
     assert!(fit(&["a", "b"], HeadOptions { max_tokens: 100, ..options }, false).to_string().contains("max_tokens"));
-    assert!(matches!(fit(&["a", "b"], options, true), HeadError::Cancelled));
+    assert!(matches!(fit(&["a", "b"], options, true), EmbeddingError::Cancelled { step: 1 }));
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::common::{quick, table};
-use unspoken_embedding::{EmbeddingTable, RecurrentOptions, RecurrentProgress, ReviewTask, TaskError, compress};
+use unspoken_embedding::{EmbeddingError, EmbeddingTable, RecurrentOptions, RecurrentProgress, ReviewTask, compress};
 use unspoken_store::Dataset;
 
 /// Texts of four tokens out of 40. Texts with label `good` have one more of the first ten tokens than other texts.
@@ -43,9 +43,11 @@ fn telling_embeddings_classify_and_silent_ones_do_not() {
 fn other_vocabularies_and_labels_are_refused() {
     let task = ReviewTask::new(&reviews(), telling().tokens(), 0.25, 0).expect("two labels");
     let other = table(41, 4, |_, _| 0.0);
-    assert!(matches!(task.accuracy(&other), Err(TaskError::Vocabulary { found: 41, needed: 40 })));
+    let error = task.accuracy(&other).expect_err("refused").to_string();
+    assert!(error.contains("found a table of 41 tokens, needed the 40 that the task was made with"), "{error}");
     let one = Dataset::new(vec!["t1".into()], vec!["good".into()]).expect("one of each");
-    assert!(matches!(ReviewTask::new(&one, other.tokens(), 0.0, 0), Err(TaskError::Labels { found: 1 })));
+    let refused = ReviewTask::new(&one, other.tokens(), 0.0, 0);
+    assert!(matches!(refused, Err(EmbeddingError::Training { found, .. }) if found == "1 distinct labels"));
 }
 
 /// Texts whose label is the order of two tokens, which the mean of the embeddings does not tell.
@@ -94,7 +96,7 @@ fn the_recurrent_classifier_is_the_same_on_any_number_of_threads_and_stops() {
     };
     assert_eq!(on(1), on(3));
     let cancelled = task.recurrent_accuracy(&given, &options, &mut |_| {}, &AtomicBool::new(true));
-    assert!(matches!(cancelled, Err(TaskError::Cancelled { epoch: 1 })));
+    assert!(matches!(cancelled, Err(EmbeddingError::Cancelled { step: 1 })));
     let bad = RecurrentOptions { rate: 0.0, ..options };
     let error = task.recurrent_accuracy(&given, &bad, &mut |_| {}, &AtomicBool::new(false)).expect_err("refused");
     assert!(error.to_string().contains("found rate = 0, needed above 0, at most 1"), "{error}");

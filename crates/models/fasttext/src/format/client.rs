@@ -7,7 +7,7 @@ use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use super::version::{VERSION, WORD_RULE_VERSION};
 use crate::encoder::Encoder;
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 use crate::vocabulary::Vocabulary;
@@ -30,7 +30,7 @@ const fn pair(version: u32) -> FilePair {
     FilePair::new("client", KIND, version)
 }
 
-pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError> {
+pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), FastTextError> {
     // Earlier releases split texts at everything but ASCII letters. They must refuse other models.
     let version = if encoder.tokeniser().words.is_ascii() { VERSION } else { WORD_RULE_VERSION };
     let pair = pair(version);
@@ -49,7 +49,7 @@ pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError
     Ok(pair.write_json(directory, &content)?)
 }
 
-pub(super) fn load(files: ModelFiles<'_>) -> Result<Encoder, ModelError> {
+pub(super) fn load(files: ModelFiles<'_>) -> Result<Encoder, FastTextError> {
     let pair = pair(WORD_RULE_VERSION).reading_from(VERSION);
     let content: Content = pair.read_json(files)?;
     content.shape.check()?;

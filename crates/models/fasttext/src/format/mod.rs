@@ -13,7 +13,7 @@ use std::path::Path;
 
 use unspoken_store::ModelFiles;
 
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::model::Model;
 use crate::{Encoder, ScoreTables};
 
@@ -22,16 +22,16 @@ impl Encoder {
     /// created when absent.
     ///
     /// # Errors
-    /// [`ModelError::File`].
-    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
+    /// [`FastTextError::Store`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), FastTextError> {
         client::save(self, directory.as_ref())
     }
 
     /// Reads and checks `client.json` and `client.safetensors`.
     ///
     /// # Errors
-    /// Any of [`ModelError`] but [`Halves`](ModelError::Halves).
-    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+    /// [`FastTextError::Store`] or [`FastTextError::Field`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, FastTextError> {
         Self::read((&directory).into())
     }
 
@@ -39,7 +39,7 @@ impl Encoder {
     ///
     /// # Errors
     /// As for [`Encoder::load`].
-    pub fn read(files: ModelFiles<'_>) -> Result<Self, ModelError> {
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, FastTextError> {
         client::load(files)
     }
 }
@@ -49,8 +49,8 @@ impl ScoreTables {
     /// the client's half.
     ///
     /// # Errors
-    /// Any of [`ModelError`] but [`Halves`](ModelError::Halves).
-    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+    /// [`FastTextError::Store`] or [`FastTextError::Field`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, FastTextError> {
         server::load((&directory).into()).map(|(tables, _)| tables)
     }
 }
@@ -60,8 +60,8 @@ impl Model {
     /// a client its half, copy the two `client` files and nothing else.
     ///
     /// # Errors
-    /// [`ModelError::File`].
-    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
+    /// [`FastTextError::Store`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), FastTextError> {
         server::save(self.tables(), self.training(), directory.as_ref())?;
         self.encoder().save(directory)
     }
@@ -69,8 +69,8 @@ impl Model {
     /// Reads and checks both halves.
     ///
     /// # Errors
-    /// Any of [`ModelError`].
-    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+    /// Any of [`FastTextError`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, FastTextError> {
         Self::read((&directory).into())
     }
 
@@ -78,7 +78,7 @@ impl Model {
     ///
     /// # Errors
     /// As for [`Model::load`].
-    pub fn read(files: ModelFiles<'_>) -> Result<Self, ModelError> {
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, FastTextError> {
         let encoder = client::load(files)?;
         let (tables, training) = server::load(files)?;
         Self::join(encoder, tables, training)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use super::version::VERSION;
-use crate::error::ModelError;
+use crate::error::FastTextError;
 use crate::model::TrainingRecord;
 use crate::shape::Shape;
 use crate::tables::ScoreTables;
@@ -29,7 +29,7 @@ fn dimensions(shape: Shape) -> [usize; 3] {
     [shape.subtables, shape.classes, shape.columns]
 }
 
-pub(super) fn save(tables: &ScoreTables, training: &TrainingRecord, directory: &Path) -> Result<(), ModelError> {
+pub(super) fn save(tables: &ScoreTables, training: &TrainingRecord, directory: &Path) -> Result<(), FastTextError> {
     let shape = tables.shape();
     let bytes: Vec<u8> = tables.values().iter().flat_map(|score| score.to_le_bytes()).collect();
     let dimensions = dimensions(shape).to_vec();
@@ -38,7 +38,7 @@ pub(super) fn save(tables: &ScoreTables, training: &TrainingRecord, directory: &
     Ok(PAIR.write_json(directory, &content)?)
 }
 
-pub(super) fn load(files: ModelFiles<'_>) -> Result<(ScoreTables, TrainingRecord), ModelError> {
+pub(super) fn load(files: ModelFiles<'_>) -> Result<(ScoreTables, TrainingRecord), FastTextError> {
     let content: Content = PAIR.read_json(files)?;
     content.shape.check()?;
     let dimensions = dimensions(content.shape);

@@ -58,7 +58,7 @@ use parameters::{Folded, Parameters};
 use unspoken_store::{Dataset, Random};
 
 use crate::encoder::Encoder;
-use crate::error::TrainError;
+use crate::error::FastTextError;
 use crate::model::{Model, TrainingRecord, model_id};
 use crate::shape::Shape;
 use crate::stream::Stream;
@@ -100,14 +100,14 @@ pub struct Progress {
 /// `cancel` stops training at the next batch.
 ///
 /// # Errors
-/// [`TrainError::Data`] if the numbers of texts and labels differ, and the errors of [`fit_with_validation`].
+/// [`FastTextError::Store`] if the numbers of texts and labels differ, and the errors of [`fit_with_validation`].
 pub fn fit(
     texts: &[String],
     labels: &[String],
     options: &TrainOptions,
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
-) -> Result<Model, TrainError> {
+) -> Result<Model, FastTextError> {
     options.check()?;
     let data = Dataset::new(texts.to_vec(), labels.to_vec())?;
     let split = data.split(options.validation_share, 0.0, options.seed)?;
@@ -118,15 +118,15 @@ pub fn fit(
 /// empty). Validation examples whose label is not in `train` count as wrong.
 ///
 /// # Errors
-/// [`TrainError::Option`] for an option outside its range, [`TrainError::Classes`] for fewer than two labels or too
-/// many, [`TrainError::Weights`], [`TrainError::Diverged`], [`TrainError::Cancelled`].
+/// [`FastTextError::Option`] for an option outside its range, [`FastTextError::Classes`] for fewer than two labels or
+/// too many, [`FastTextError::Weights`], [`FastTextError::Diverged`], [`FastTextError::Cancelled`].
 pub fn fit_with_validation(
     train: &Dataset,
     validation: &Dataset,
     options: &TrainOptions,
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
-) -> Result<Model, TrainError> {
+) -> Result<Model, FastTextError> {
     options.check()?;
     let corpus = Corpus::new(train, validation, options)?;
     let mut trainer = Trainer::new(&corpus, options, progress, cancel);
@@ -156,12 +156,16 @@ struct Checkpoint {
 }
 
 impl Corpus {
-    fn new(train: &Dataset, validation: &Dataset, options: &TrainOptions) -> Result<Self, TrainError> {
+    fn new(train: &Dataset, validation: &Dataset, options: &TrainOptions) -> Result<Self, FastTextError> {
         let mut labels = train.labels().to_vec();
         labels.sort_unstable();
         labels.dedup();
         if !(Shape::MIN_CLASSES..=Shape::MAX_CLASSES).contains(&labels.len()) {
-            return Err(TrainError::Classes { found: labels.len(), examples: train.len(), most: Shape::MAX_CLASSES });
+            return Err(FastTextError::Classes {
+                found: labels.len(),
+                examples: train.len(),
+                most: Shape::MAX_CLASSES,
+            });
         }
         let tokenise = |data: &Dataset| -> Vec<Vec<String>> {
             let texts = data.texts().iter();
@@ -203,7 +207,7 @@ impl Corpus {
     }
 
     /// Builds the two halves from the best checkpoint.
-    fn assemble(self, best: Checkpoint, train: &Dataset, options: &TrainOptions) -> Result<Model, TrainError> {
+    fn assemble(self, best: Checkpoint, train: &Dataset, options: &TrainOptions) -> Result<Model, FastTextError> {
         let mut scores: Vec<f64> = best.folded.values.iter().map(|&v| f64::from(v)).collect();
         centre(&mut scores, self.shape.columns);
         let codes = best.codes.codes;
@@ -219,7 +223,7 @@ impl Corpus {
         };
         let encoder = Encoder::new(id, self.shape, options.tokeniser, self.labels, self.vocabulary, codes)?;
         let tables = ScoreTables::new(id, self.shape, scores)?;
-        Ok(Model::join(encoder, tables, training)?)
+        Model::join(encoder, tables, training)
     }
 }
 
@@ -259,7 +263,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    fn relaxed_phase(&mut self) -> Result<HardCodes, TrainError> {
+    fn relaxed_phase(&mut self) -> Result<HardCodes, FastTextError> {
         let options = self.options;
         let sharpening = Sharpening { entropy: options.entropy_weight, confidence: options.confidence_weight };
         let (shape, vocabulary) = (self.corpus.shape, self.corpus.vocabulary.len());
@@ -275,7 +279,7 @@ impl<'a> Trainer<'a> {
         Ok(codes.harden())
     }
 
-    fn hard_phase(&mut self, mut codes: HardCodes) -> Result<Checkpoint, TrainError> {
+    fn hard_phase(&mut self, mut codes: HardCodes) -> Result<Checkpoint, FastTextError> {
         let options = self.options;
         let mut best: Option<(Folded, Tally)> = None;
         for epoch in 0..options.hard_epochs {
@@ -293,13 +297,13 @@ impl<'a> Trainer<'a> {
     }
 
     /// One pass over the training part in random order.
-    fn epoch(&mut self, codes: &mut impl Assignment, rate: f32) -> Result<Tally, TrainError> {
+    fn epoch(&mut self, codes: &mut impl Assignment, rate: f32) -> Result<Tally, FastTextError> {
         self.epoch += 1;
         self.shuffling.shuffle(&mut self.order);
         let mut tally = Tally::default();
         for indices in self.order.chunks(self.options.batch) {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(TrainError::Cancelled { epoch: self.epoch });
+                return Err(FastTextError::Cancelled { epoch: self.epoch });
             }
             let examples: Vec<Example> = indices
                 .iter()
@@ -313,7 +317,7 @@ impl<'a> Trainer<'a> {
         }
         let finite = |folded: Folded| folded.values.iter().all(|value| value.is_finite());
         if !tally.loss.is_finite() || !finite(self.parameters.fold()) {
-            return Err(TrainError::Diverged { epoch: self.epoch });
+            return Err(FastTextError::Diverged { epoch: self.epoch });
         }
         Ok(tally)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{ModelError, TrainError};
+use crate::error::FastTextError;
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 
@@ -80,8 +80,8 @@ impl ClassWeights {
     /// The weight of each class, given the labels and the number of examples of each.
     ///
     /// # Errors
-    /// [`TrainError::Weights`] for a label without examples, or a weight outside its range.
-    pub(super) fn of(&self, labels: &[String], counts: &[usize]) -> Result<Vec<f32>, TrainError> {
+    /// [`FastTextError::Weights`] for a label without examples, or a weight outside its range.
+    pub(super) fn of(&self, labels: &[String], counts: &[usize]) -> Result<Vec<f32>, FastTextError> {
         match self {
             ClassWeights::Equal => Ok(vec![1.0; labels.len()]),
             ClassWeights::Balanced => {
@@ -92,7 +92,7 @@ impl ClassWeights {
                 if let Some((label, weight)) = weights.iter().find(|(label, weight)| {
                     labels.binary_search(label).is_err() || !(**weight > 0.0 && **weight <= MAX_WEIGHT)
                 }) {
-                    return Err(TrainError::Weights { label: label.clone(), weight: *weight });
+                    return Err(FastTextError::Weights { label: label.clone(), weight: *weight });
                 }
                 Ok(labels.iter().map(|label| weights.get(label).copied().unwrap_or(1.0)).collect())
             }
@@ -136,8 +136,8 @@ impl TrainOptions {
     }
 
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range.
-    pub(super) fn check(&self) -> Result<(), TrainError> {
+    /// [`FastTextError::Option`] for the first option outside its range.
+    pub(super) fn check(&self) -> Result<(), FastTextError> {
         let positive = "1 or more";
         option("min_count", self.min_count, self.min_count >= 1, positive)?;
         let most = self.max_vocabulary;
@@ -164,15 +164,15 @@ impl TrainOptions {
             option(name, weight, (0.0..=10.0).contains(&weight), "0 to 10")?;
         }
         self.shape(Shape::MIN_CLASSES).check().map_err(|error| match error {
-            ModelError::Field { field, found, needed } => TrainError::Option { name: field, found, needed },
-            error => error.into(),
+            FastTextError::Field { field, found, needed } => FastTextError::Option { name: field, found, needed },
+            error => error,
         })
     }
 }
 
-fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &str) -> Result<(), TrainError> {
+fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &str) -> Result<(), FastTextError> {
     if allowed {
         return Ok(());
     }
-    Err(TrainError::Option { name, found: found.to_string(), needed: needed.to_owned() })
+    Err(FastTextError::Option { name, found: found.to_string(), needed: needed.to_owned() })
 }

@@ -9,8 +9,8 @@ use crate::common::{model, quick, separable};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
-use unspoken_fasttext::{Encoder, Model, ModelError, ScoreTables, Tokeniser, TrainOptions, WordRule};
-use unspoken_store::{FileError, ModelFiles};
+use unspoken_fasttext::{Encoder, FastTextError, Model, ScoreTables, Tokeniser, TrainOptions, WordRule};
+use unspoken_store::{ModelFiles, StoreError};
 
 fn saved() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -51,10 +51,10 @@ fn a_saved_model_is_the_same_model() {
     assert_eq!(&Encoder::read(ModelFiles::Memory(&files)).expect("is read"), model.encoder());
     files.get_mut(names[1]).expect("is there").pop();
     let refused = Encoder::read(ModelFiles::Memory(&files));
-    assert!(matches!(refused, Err(ModelError::File(FileError::Checksum { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(FastTextError::Store(StoreError::Checksum { .. }))), "{refused:?}");
     files.remove(names[1]);
     let absent = Encoder::read(ModelFiles::Memory(&files));
-    assert!(matches!(absent, Err(ModelError::File(FileError::Io { .. }))), "{absent:?}");
+    assert!(matches!(absent, Err(FastTextError::Store(StoreError::Io { .. }))), "{absent:?}");
     let again = directory.path().join("again");
     loaded.save(&again).expect("saves");
     for file in ["client.json", "client.safetensors", "server.json", "server.safetensors"] {
@@ -81,7 +81,7 @@ fn each_half_loads_without_the_other_and_says_nothing_of_it() {
     assert_eq!(tables.id(), encoder.id());
     let scores = tables.scores(&encoder.encode("claim your prize")).expect("same shape");
     assert_eq!(encoder.label(&scores).expect("two scores"), "spam");
-    assert!(matches!(Model::load(path), Err(ModelError::File(FileError::Io { .. }))));
+    assert!(matches!(Model::load(path), Err(FastTextError::Store(StoreError::Io { .. }))));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn halves_of_two_runs_do_not_join() {
         fs::copy(two.path().join(file), one.path().join(file)).expect("copies");
     }
     let error = Model::load(one.path()).expect_err("refused");
-    assert!(matches!(error, ModelError::Halves { what: "model id", .. }), "{error}");
+    assert!(matches!(error, FastTextError::Halves { what: "model id", .. }), "{error}");
 }
 
 #[test]
@@ -104,12 +104,12 @@ fn other_versions_and_kinds_are_refused_first() {
         v["model"] = json!("of another form");
     });
     let error = Encoder::load(directory.path()).expect_err("refused");
-    assert!(matches!(error, ModelError::File(FileError::Format { .. })), "{error}");
+    assert!(matches!(error, FastTextError::Store(StoreError::Format { .. })), "{error}");
     assert!(error.to_string().contains("version 3\", needed \"unspoken-fasttext-client version 1 to 2\""), "{error}");
 
     let directory = saved();
     edit(directory.path(), "server.json", |v| v["format"] = json!("unspoken-fasttext-client"));
-    assert!(matches!(ScoreTables::load(directory.path()), Err(ModelError::File(FileError::Format { .. }))));
+    assert!(matches!(ScoreTables::load(directory.path()), Err(FastTextError::Store(StoreError::Format { .. }))));
 }
 
 /// A model of a release before there was a choice of words.
@@ -134,7 +134,7 @@ fn earlier_files_keep_their_words_and_their_version() {
     let client: Value = serde_json::from_str(&client).expect("JSON");
     assert_eq!((&client["version"], &client["model"]["tokeniser"]["words"]), (&json!(2), &json!("unicode")));
     edit(newer.path(), "client.json", |v| v["model"]["tokeniser"]["words"] = json!("syllables"));
-    assert!(matches!(Encoder::load(newer.path()), Err(ModelError::File(FileError::Json { .. }))));
+    assert!(matches!(Encoder::load(newer.path()), Err(FastTextError::Store(StoreError::Json { .. }))));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn scores_that_are_not_finite_or_not_centred_are_refused() {
     };
     assert!(attempt(1.0, -1.0).is_ok());
     for (first, second) in [(1.0, 0.0), (f64::NAN, 0.0), (f64::INFINITY, f64::NEG_INFINITY), (f64::MAX, f64::MAX)] {
-        assert!(matches!(attempt(first, second), Err(ModelError::Field { .. })));
+        assert!(matches!(attempt(first, second), Err(FastTextError::Field { .. })));
     }
 }
 
@@ -205,7 +205,7 @@ fn tensors_of_another_name_type_or_shape_are_refused() {
     ] {
         replace_weights(directory.path(), "server", name, dtype, shape, &data);
         let error = ScoreTables::load(directory.path()).expect_err("refused");
-        assert!(matches!(error, ModelError::File(FileError::Tensor { .. })), "{error}");
+        assert!(matches!(error, FastTextError::Store(StoreError::Tensor { .. })), "{error}");
     }
 }
 
@@ -216,13 +216,13 @@ fn every_truncation_and_bit_flip_of_weights_is_refused() {
     let good = fs::read(&path).expect("reads");
     for length in (0..good.len()).step_by(7) {
         fs::write(&path, &good[..length]).expect("writes");
-        assert!(matches!(Encoder::load(directory.path()), Err(ModelError::File(FileError::Checksum { .. }))));
+        assert!(matches!(Encoder::load(directory.path()), Err(FastTextError::Store(StoreError::Checksum { .. }))));
     }
     for position in (0..good.len()).step_by(5) {
         let mut bad = good.clone();
         bad[position] ^= 1 << (position % 8);
         fs::write(&path, bad).expect("writes");
-        assert!(matches!(Encoder::load(directory.path()), Err(ModelError::File(FileError::Checksum { .. }))));
+        assert!(matches!(Encoder::load(directory.path()), Err(FastTextError::Store(StoreError::Checksum { .. }))));
     }
 }
 
@@ -245,7 +245,8 @@ proptest! {
             // The last byte is the newline after the document.
             let end = ((json.len() - 1) as f64 * cut) as usize;
             fs::write(directory.join("server.json"), &json[..end]).expect("writes");
-            let cut_refused = matches!(ScoreTables::load(directory), Err(ModelError::File(FileError::Json { .. })));
+            let cut = ScoreTables::load(directory);
+            let cut_refused = matches!(cut, Err(FastTextError::Store(StoreError::Json { .. })));
             fs::write(directory.join("server.json"), &json).expect("writes");
             assert!(noise_refused && cut_refused);
         });

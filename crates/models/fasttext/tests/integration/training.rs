@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{model, quick, separable};
 use unspoken_fasttext::{
-    ClassWeights, Phase, TextCoverage, Tokeniser, TrainError, TrainOptions, WordRule, fit, fit_with_validation,
+    ClassWeights, FastTextError, Phase, TextCoverage, Tokeniser, TrainOptions, WordRule, fit, fit_with_validation,
 };
-use unspoken_store::Dataset;
+use unspoken_store::{Dataset, StoreError};
 
 fn never() -> AtomicBool {
     AtomicBool::new(false)
@@ -88,7 +88,7 @@ fn classes_can_count_more_than_their_examples() {
     let given = |label: &str, weight| ClassWeights::Given([(label.to_owned(), weight)].into());
     assert!(rare(given("rare", 100.0)) > 0.7);
     for (label, weight) in [("other", 1.0), ("rare", 0.0), ("rare", f32::NAN), ("rare", 1e5)] {
-        assert!(matches!(train(given(label, weight)), Err(TrainError::Weights { .. })), "{label} {weight}");
+        assert!(matches!(train(given(label, weight)), Err(FastTextError::Weights { .. })), "{label} {weight}");
     }
 }
 
@@ -263,7 +263,7 @@ fn reports_every_epoch_and_stops_when_cancelled() {
         },
         &cancel,
     );
-    assert!(matches!(result, Err(TrainError::Cancelled { epoch: 10 })));
+    assert!(matches!(result, Err(FastTextError::Cancelled { epoch: 10 })));
     let expected: Vec<_> = (1..=8).map(|epoch| (epoch, Phase::Relaxed)).chain([(9, Phase::Hard)]).collect();
     assert_eq!(seen, expected);
 }
@@ -275,9 +275,12 @@ fn refuses_data_that_cannot_be_learnt() {
         fit(&own(texts), &own(labels), &quick(), &mut |_| {}, &never())
     };
     let one_class = attempt(&["a", "b"], &["x", "x"]);
-    assert!(matches!(one_class, Err(TrainError::Classes { found: 1, .. })));
-    assert!(matches!(attempt(&[], &[]), Err(TrainError::Classes { found: 0, .. })));
-    assert!(matches!(attempt(&["a"], &["x", "y"]), Err(TrainError::Data(_))));
+    assert!(matches!(one_class, Err(FastTextError::Classes { found: 1, .. })));
+    assert!(matches!(attempt(&[], &[]), Err(FastTextError::Classes { found: 0, .. })));
+    assert!(matches!(
+        attempt(&["a"], &["x", "y"]),
+        Err(FastTextError::Store(StoreError::Length { texts: 1, labels: 2 }))
+    ));
     // Texts without words can be trained on: all are the unknown token.
     assert!(attempt(&["1", "2"], &["x", "y"]).is_ok());
 }

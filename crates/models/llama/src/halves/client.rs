@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use unspoken_files::Access;
-use unspoken_store::{Dtype, FileError, FilePair, ModelFiles, ModelId};
+use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId, StoreError};
 
 use super::check;
 use super::coverage::Coverage;
@@ -124,11 +124,11 @@ impl ClientModel {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn save(&self, directory: &Path) -> Result<(), FileError> {
+    pub fn save(&self, directory: &Path) -> Result<(), StoreError> {
         let embedding = write_matrix(PAIR, directory, EMBEDDING, &self.embedding)?;
         let head = self.head.as_ref().map(|head| write_matrix(HEAD_PAIR, directory, HEAD, head)).transpose()?;
         let path = directory.join(TOKENIZER);
-        let failed = |source| FileError::Io { operation: "write", path: path.clone(), source };
+        let failed = StoreError::io("write", &path);
         let tokenizer = self.tokenizer.to_json().map_err(|error| failed(std::io::Error::other(error)))?;
         unspoken_files::replace_file(&path, tokenizer.as_bytes(), Access::Umask).map_err(failed)?;
         let record = Record {
@@ -151,7 +151,7 @@ impl ClientModel {
     ///
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
-    pub fn load(directory: &Path) -> Result<Self, FileError> {
+    pub fn load(directory: &Path) -> Result<Self, StoreError> {
         Self::read(directory.into())
     }
 
@@ -159,10 +159,10 @@ impl ClientModel {
     ///
     /// # Errors
     /// As for [`ClientModel::load`].
-    pub fn read(files: ModelFiles<'_>) -> Result<Self, FileError> {
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, StoreError> {
         let record: Record = PAIR.read_json(files)?;
         let path = files.path("client.json");
-        let refuse = |found: String, needed: String| FileError::Tensor { path: path.clone(), found, needed };
+        let refuse = |found: String, needed: String| StoreError::tensor(&path, found, needed);
         check(&record.config, &record.prefix).map_err(|(found, needed)| refuse(found, needed))?;
         let shape = (record.config.vocabulary, record.config.width);
         let embedding = read_matrix(PAIR, files, (&record.embedding, EMBEDDING), shape, &path)?;
@@ -181,7 +181,7 @@ impl ClientModel {
     }
 }
 
-fn write_matrix(pair: FilePair, directory: &Path, name: &str, matrix: &Array2<f32>) -> Result<String, FileError> {
+fn write_matrix(pair: FilePair, directory: &Path, name: &str, matrix: &Array2<f32>) -> Result<String, StoreError> {
     let bytes: Vec<u8> = matrix.iter().flat_map(|value| value.to_le_bytes()).collect();
     pair.write_weights(directory, name, Dtype::F32, matrix.shape().to_vec(), &bytes)
 }
@@ -192,9 +192,8 @@ fn read_matrix(
     (sum, name): (&str, &str),
     shape: (usize, usize),
     path: &Path,
-) -> Result<Array2<f32>, FileError> {
-    let refuse =
-        |found: String, needed: &str| FileError::Tensor { path: path.to_owned(), found, needed: needed.into() };
+) -> Result<Array2<f32>, StoreError> {
+    let refuse = |found: String, needed: &str| StoreError::tensor(path, found, needed);
     let bytes = pair.read_weights(files, sum, name, Dtype::F32, &[shape.0, shape.1])?;
     let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
@@ -208,16 +207,13 @@ fn sum(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-fn read_tokenizer(files: ModelFiles<'_>, record: &Record) -> Result<Tokenizer, FileError> {
+fn read_tokenizer(files: ModelFiles<'_>, record: &Record) -> Result<Tokenizer, StoreError> {
     let path = files.path(TOKENIZER);
     let bytes = files.read(TOKENIZER, MAX_TOKENIZER_BYTES)?;
     let found = sum(&bytes);
     if found != record.tokenizer {
-        return Err(FileError::Checksum { path, found, needed: record.tokenizer.clone() });
+        return Err(StoreError::Checksum { path, found, needed: record.tokenizer.clone() });
     }
-    Tokenizer::from_json(&bytes, record.begin, &record.ends).map_err(|found| FileError::Tensor {
-        path,
-        found,
-        needed: "a tokenizer.json".into(),
-    })
+    Tokenizer::from_json(&bytes, record.begin, &record.ends)
+        .map_err(|found| StoreError::tensor(&path, found, "a tokenizer.json"))
 }

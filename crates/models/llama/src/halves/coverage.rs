@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{FileError, ModelFiles, ModelId};
+use unspoken_store::{ModelFiles, ModelId, StoreError};
 
 /// Name of the file, and its largest size: one range for each other token of a vocabulary of some millions.
 const FILE: &str = "coverage.json";
@@ -64,9 +64,9 @@ impl Coverage {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn save(&self, directory: &Path, id: ModelId) -> Result<(), FileError> {
+    pub(super) fn save(&self, directory: &Path, id: ModelId) -> Result<(), StoreError> {
         let path = directory.join(FILE);
-        let bytes = self.to_bytes(id).map_err(|source| FileError::Json { path: path.clone(), source })?;
+        let bytes = self.to_bytes(id).map_err(StoreError::json(&path))?;
         unspoken_store::write_file(&path, &bytes)
     }
 
@@ -79,18 +79,17 @@ impl Coverage {
     ///
     /// # Errors
     /// If the file is damaged, or belongs to another model.
-    pub(super) fn read(files: ModelFiles<'_>, id: ModelId) -> Result<Option<Self>, FileError> {
+    pub(super) fn read(files: ModelFiles<'_>, id: ModelId) -> Result<Option<Self>, StoreError> {
         let bytes = match files.read(FILE, MAX_BYTES) {
-            Err(FileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
             bytes => bytes?,
         };
         let path = files.path(FILE);
-        let Record { id: found, tokens } =
-            serde_json::from_slice(&bytes).map_err(|source| FileError::Json { path: path.clone(), source })?;
+        let Record { id: found, tokens } = serde_json::from_slice(&bytes).map_err(StoreError::json(&path))?;
         let rising = tokens.windows(2).all(|pair| pair[0][1] < pair[1][0]);
         if found != id || !rising || tokens.iter().any(|[first, last]| first > last) {
-            let needed = "rising ranges of tokens of this model; prepare the model again".into();
-            return Err(FileError::Tensor { path, found: format!("the tokens of model {found}"), needed });
+            let needed = "rising ranges of tokens of this model; prepare the model again";
+            return Err(StoreError::tensor(&path, format!("the tokens of model {found}"), needed));
         }
         Ok(Some(Coverage { ranges: tokens.into_iter().map(|[first, last]| first..=last).collect() }))
     }

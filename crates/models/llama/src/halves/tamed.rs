@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ndarray::{Array1, Array2};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 use unspoken_files::Access;
-use unspoken_store::{FileError, ModelFiles, ModelId};
+use unspoken_store::{ModelFiles, ModelId, StoreError};
 
 use super::{check, id_of};
 use crate::config::Config;
@@ -64,9 +64,9 @@ impl RotatedModel {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn save(&self, directory: &Path) -> Result<(), FileError> {
+    pub fn save(&self, directory: &Path) -> Result<(), StoreError> {
         let path = directory.join(FILE);
-        let text = |error: serde_json::Error| FileError::Json { path: path.clone(), source: error };
+        let text = StoreError::json(&path);
         let described = HashMap::from([
             ("format".to_owned(), FORMAT.to_owned()),
             ("config".to_owned(), serde_json::to_string(&self.model.config).map_err(text)?),
@@ -77,28 +77,21 @@ impl RotatedModel {
             .into_iter()
             .map(|(tensor, shape, values)| (name(tensor), shape, values.flat_map(|v| v.to_le_bytes()).collect()))
             .collect();
-        let wrong = |error: safetensors::SafeTensorError| FileError::Tensor {
-            path: path.clone(),
-            found: error.to_string(),
-            needed: "tensors that safetensors can hold".into(),
-        };
+        let needed = "tensors that safetensors can hold";
+        let wrong = |error: safetensors::SafeTensorError| StoreError::tensor(&path, error, needed);
         let mut views = Vec::with_capacity(tensors.len());
         for (name, shape, bytes) in &tensors {
             views.push((name, TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(wrong)?));
         }
         let bytes = safetensors::serialize(views, Some(described)).map_err(wrong)?;
-        unspoken_files::replace_file(&path, &bytes, Access::Umask).map_err(|source| FileError::Io {
-            operation: "write",
-            path,
-            source,
-        })
+        unspoken_files::replace_file(&path, &bytes, Access::Umask).map_err(StoreError::io("write", &path))
     }
 
     /// Reads what [`RotatedModel::save`] wrote.
     ///
     /// # Errors
     /// If a file is missing, has other dimensions than it states, or its weights do not belong to its id.
-    pub fn load(directory: &Path) -> Result<Self, FileError> {
+    pub fn load(directory: &Path) -> Result<Self, StoreError> {
         Self::read(directory.into())
     }
 
@@ -106,11 +99,11 @@ impl RotatedModel {
     ///
     /// # Errors
     /// As for [`RotatedModel::load`].
-    pub fn read(files: ModelFiles<'_>) -> Result<Self, FileError> {
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, StoreError> {
         let path = files.path(FILE);
         let (header, bytes) = match files {
             ModelFiles::Directory(_) => {
-                let failed = |source| FileError::Io { operation: "read", path: path.clone(), source };
+                let failed = StoreError::io("read", &path);
                 let file = File::open(&path).map_err(failed)?;
                 let length = file.metadata().map_err(failed)?.len();
                 read(&path, file, length)?
@@ -120,7 +113,7 @@ impl RotatedModel {
                 read(&path, bytes.as_slice(), bytes.len() as u64)?
             }
         };
-        let refuse = |found: String, needed: &str| wrong(&path, found, needed);
+        let refuse = |found: String, needed: &str| StoreError::tensor(&path, found, needed);
         let described = |key: &str| {
             let text = header.metadata().as_ref().and_then(|text| text.get(key));
             text.ok_or_else(|| refuse(format!("no {key}"), "a file that `unspoken llama prepare` wrote"))
@@ -190,71 +183,69 @@ fn name(tensor: TensorName) -> String {
     }
 }
 
-fn wrong(path: &Path, found: impl Into<String>, needed: impl Into<String>) -> FileError {
-    FileError::Tensor { path: path.to_owned(), found: found.into(), needed: needed.into() }
-}
-
 /// The header and all bytes of a file. The length of the file must fit the weights in the header: nothing longer is
 /// read.
-fn read(path: &Path, mut file: impl Read, length: u64) -> Result<(Metadata, Vec<u8>), FileError> {
-    let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
+fn read(path: &Path, mut file: impl Read, length: u64) -> Result<(Metadata, Vec<u8>), StoreError> {
+    let failed = StoreError::io("read", path);
     if length < 8 {
-        return Err(wrong(path, format!("{length} bytes"), "8 or more"));
+        return Err(StoreError::tensor(path, format!("{length} bytes"), "8 or more"));
     }
     let mut bytes = vec![0; 8];
     file.read_exact(&mut bytes).map_err(failed)?;
     let count: [u8; 8] = bytes.as_slice().try_into().unwrap_or_default();
     let count = u64::from_le_bytes(count);
     if count > MAX_HEADER_BYTES.min(length - 8) {
-        return Err(wrong(path, format!("a header of {count} bytes"), format!("at most {MAX_HEADER_BYTES}")));
+        let found = format!("a header of {count} bytes");
+        return Err(StoreError::tensor(path, found, format!("at most {MAX_HEADER_BYTES}")));
     }
     bytes.resize(8 + count as usize, 0);
     file.read_exact(&mut bytes[8..]).map_err(failed)?;
     let header: Metadata = serde_json::from_slice(&bytes[8..])
-        .map_err(|error| wrong(path, format!("a header with {error}"), "a safetensors file"))?;
+        .map_err(|error| StoreError::tensor(path, format!("a header with {error}"), "a safetensors file"))?;
     let found = header.metadata().as_ref().and_then(|text| text.get("format")).map_or("none", String::as_str);
     if found != FORMAT {
-        return Err(FileError::Format { path: path.to_owned(), found: found.into(), needed: FORMAT.into() });
+        return Err(StoreError::Format { path: path.to_owned(), found: found.into(), needed: FORMAT.into() });
     }
     let config = config_of(path, &header)?;
-    config.check().map_err(|(found, needed)| wrong(path, found, needed))?;
+    config.check().map_err(|(found, needed)| StoreError::tensor(path, found, needed))?;
     let tied = header.info(&name(TensorName::Head)).is_none();
     let needed = 8 + count + 4 * config.parameters(tied) as u64;
     if length != needed {
-        return Err(wrong(path, format!("{length} bytes"), format!("{needed} bytes, as its dimensions say")));
+        let needed = format!("{needed} bytes, as its dimensions say");
+        return Err(StoreError::tensor(path, format!("{length} bytes"), needed));
     }
     file.read_to_end(&mut bytes).map_err(failed)?;
     Ok((header, bytes))
 }
 
-fn config_of(path: &Path, header: &Metadata) -> Result<Config, FileError> {
+fn config_of(path: &Path, header: &Metadata) -> Result<Config, StoreError> {
     text_of(path, header, "config")
 }
 
-fn prefix_of(path: &Path, header: &Metadata) -> Result<Vec<u32>, FileError> {
+fn prefix_of(path: &Path, header: &Metadata) -> Result<Vec<u32>, StoreError> {
     text_of(path, header, "prefix")
 }
 
 /// A value of the text in the header.
-fn text_of<T: serde::de::DeserializeOwned>(path: &Path, header: &Metadata, key: &str) -> Result<T, FileError> {
-    let path: PathBuf = path.to_owned();
+fn text_of<T: serde::de::DeserializeOwned>(path: &Path, header: &Metadata, key: &str) -> Result<T, StoreError> {
     let text = header.metadata().as_ref().and_then(|text| text.get(key)).map_or("", String::as_str);
-    serde_json::from_str(text).map_err(|source| FileError::Json { path, source })
+    serde_json::from_str(text).map_err(StoreError::json(path))
 }
 
 /// The weights, each checked against the dimensions.
-fn weights_of(path: &Path, config: &Config, tensors: &SafeTensors) -> Result<Weights, FileError> {
+fn weights_of(path: &Path, config: &Config, tensors: &SafeTensors) -> Result<Weights, StoreError> {
     let values = |tensor: TensorName, shape: &[usize]| {
         let (name, needed) = (name(tensor), format!("a tensor of type F32 and shape {shape:?}"));
-        let view = tensors.tensor(&name).map_err(|error| wrong(path, format!("{name}: {error}"), &*needed))?;
+        let view =
+            tensors.tensor(&name).map_err(|error| StoreError::tensor(path, format!("{name}: {error}"), &*needed))?;
         if view.dtype() != Dtype::F32 || view.shape() != shape {
             let found = format!("{name} of type {:?} and shape {:?}", view.dtype(), view.shape());
-            return Err(wrong(path, found, needed));
+            return Err(StoreError::tensor(path, found, needed));
         }
         let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let values: Vec<f32> = view.data().chunks_exact(4).map(number).collect();
         if values.iter().any(|value| !value.is_finite()) {
-            return Err(wrong(path, format!("{name} with a number that is not finite"), "finite numbers"));
+            return Err(StoreError::tensor(path, format!("{name} with a number that is not finite"), "finite numbers"));
         }
         Ok(values)
     };
@@ -264,7 +255,8 @@ fn weights_of(path: &Path, config: &Config, tensors: &SafeTensors) -> Result<Wei
         tied,
         |tensor, rows, columns| {
             let values = values(tensor, &[rows, columns])?;
-            Array2::from_shape_vec((rows, columns), values).map_err(|error| wrong(path, error.to_string(), "a matrix"))
+            Array2::from_shape_vec((rows, columns), values)
+                .map_err(|error| StoreError::tensor(path, error.to_string(), "a matrix"))
         },
         |tensor, length| Ok(Array1::from(values(tensor, &[length])?)),
     )

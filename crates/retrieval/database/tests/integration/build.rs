@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Duplicates, Phase, Progress, Writer};
-use unspoken_pir_scheme::{DatabaseVersion, Layout, LayoutError, Length, Preset, Staleness, VersionedDatabase};
+use unspoken_pir_scheme::{DatabaseVersion, Layout, Length, Preset, SchemeError, Staleness, VersionedDatabase};
 
 #[test]
 fn records_with_keys_are_found_and_absent_ones_are_not() {
@@ -46,7 +46,7 @@ fn records_of_all_lengths_are_found_by_index() {
         let fixed = matches!(built.tables.layout(), Layout::Index { length: Length::Fixed(_), .. });
         assert_eq!(snapshot.record(capacity - 1).unwrap().is_some(), fixed);
         let error = snapshot.record(capacity).unwrap_err();
-        assert!(matches!(error, DatabaseError::Layout(LayoutError::Index { .. })));
+        assert!(matches!(error, DatabaseError::Pir(SchemeError::Record { .. })));
         check_tables(&snapshot);
     }
 }

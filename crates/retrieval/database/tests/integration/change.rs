@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Writer};
-use unspoken_pir_scheme::{DatabaseVersion, LayoutError, Staleness, VersionedDatabase};
+use unspoken_pir_scheme::{DatabaseVersion, SchemeError, Staleness, VersionedDatabase};
 
 #[test]
 fn records_are_put_and_deleted_and_each_version_is_whole() {
@@ -57,7 +57,7 @@ fn records_are_put_and_deleted_and_each_version_is_whole() {
     let mut writer = Writer::open(&dir).unwrap();
     assert_eq!((writer.version(), writer.records()), (3, 500));
     assert!(writer.set(0, b"").is_err() && writer.push(b"").is_err());
-    assert!(matches!(writer.put(b"long", &[0; 5000]).unwrap_err(), DatabaseError::Layout(LayoutError::Length { .. })));
+    assert!(matches!(writer.put(b"long", &[0; 5000]).unwrap_err(), DatabaseError::Pir(SchemeError::Length { .. })));
     assert_eq!(writer.commit().unwrap(), 3);
 }
 
@@ -100,7 +100,7 @@ fn records_are_set_cleared_and_added_by_index() {
     writer.clear(4).unwrap();
     assert_eq!((writer.push(b"").unwrap(), writer.push(&[1; 760]).unwrap()), (20, 21));
     assert!(matches!(writer.push(b"").unwrap_err(), DatabaseError::Full { .. }));
-    assert!(matches!(writer.set(22, b"").unwrap_err(), DatabaseError::Layout(LayoutError::Index { .. })));
+    assert!(matches!(writer.set(22, b"").unwrap_err(), DatabaseError::Pir(SchemeError::Record { .. })));
     assert!(writer.set(0, &[0; 761]).is_err() && writer.put(b"key", b"").is_err() && writer.delete(b"key").is_err());
     writer.commit().unwrap();
     database.refresh().unwrap();

@@ -9,7 +9,7 @@ use unspoken_database::{Builder, Database, DatabaseError, Declaration, Encrypted
 use unspoken_pir_scheme::encrypted;
 use unspoken_pir_scheme::{
     DatabaseVersion, EncryptedEntry, Mode, PirSecret, PlaneShape, Planes, PreparedKeys, SchemeError, TableKind, Tables,
-    Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase,
+    Upload, UploadState, UploadedDatabase, VersionedDatabase,
 };
 use unspoken_ring::SecretRng;
 
@@ -91,9 +91,9 @@ fn upload(store: &EncryptedStore, id: u64, entries: &BTreeMap<u64, Vec<u8>>) -> 
     store.commit_upload(upload, 1, &GO_ON).unwrap()
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, UploadError>) -> String {
+fn refusal<T: std::fmt::Debug>(result: Result<T, SchemeError>) -> String {
     match result {
-        Err(error @ UploadError::Refused { .. }) => error.to_string(),
+        Err(error @ SchemeError::Upload { .. }) => error.to_string(),
         other => panic!("{other:?}"),
     }
 }

@@ -4,9 +4,9 @@
 //! entry consists of a tag of 12 bytes, the length of the value in groups of 7 bits (lowest first, the highest bit set
 //! in all groups but the last), and the value.
 
-use super::error::LayoutError;
 use super::padding::is_zero;
 use super::tag::Tag;
+use crate::error::SchemeError;
 
 /// Bytes of a bucket that entries cannot use.
 pub const BUCKET_OVERHEAD: usize = 2;
@@ -45,7 +45,7 @@ impl Bucket {
     ///
     /// # Errors
     /// If [`Bucket::to_bytes`] does not write such bytes.
-    pub fn read(bytes: &[u8]) -> Result<Self, LayoutError> {
+    pub fn read(bytes: &[u8]) -> Result<Self, SchemeError> {
         let mut entries = Vec::new();
         Self::for_each_entry(bytes, |tag, value| entries.push((tag, value.to_vec())))?;
         Ok(Bucket { entries })
@@ -55,14 +55,14 @@ impl Bucket {
     ///
     /// # Errors
     /// As for [`Bucket::read`].
-    pub fn find(bytes: &[u8], tag: Tag) -> Result<Option<&[u8]>, LayoutError> {
+    pub fn find(bytes: &[u8], tag: Tag) -> Result<Option<&[u8]>, SchemeError> {
         let mut found = None;
         Self::for_each_entry(bytes, |other, value| found = if other == tag { Some(value) } else { found })?;
         Ok(found)
     }
 
-    fn for_each_entry<'a>(bytes: &'a [u8], mut entry: impl FnMut(Tag, &'a [u8])) -> Result<(), LayoutError> {
-        let fail = |what| Err(LayoutError::Cell { what });
+    fn for_each_entry<'a>(bytes: &'a [u8], mut entry: impl FnMut(Tag, &'a [u8])) -> Result<(), SchemeError> {
+        let fail = |what| Err(SchemeError::Cell { what });
         let Some((count, mut rest)) = bytes.split_first_chunk() else { return fail("it is too short") };
         let mut last = None;
         for _ in 0..u16::from_le_bytes(*count) {
@@ -87,11 +87,11 @@ impl Bucket {
     ///
     /// # Errors
     /// If the entries need more than `bucket_bytes`.
-    pub fn to_bytes(&self, bucket_bytes: usize) -> Result<Vec<u8>, LayoutError> {
+    pub fn to_bytes(&self, bucket_bytes: usize) -> Result<Vec<u8>, SchemeError> {
         let found = self.bytes();
         let count = u16::try_from(self.entries.len()).ok().filter(|_| found <= bucket_bytes);
         let Some(count) = count else {
-            return Err(LayoutError::Length { found, needed: format!("buckets have {bucket_bytes} bytes") });
+            return Err(SchemeError::Length { found, needed: format!("buckets have {bucket_bytes} bytes") });
         };
         let mut bytes = Vec::with_capacity(bucket_bytes);
         bytes.extend_from_slice(&count.to_le_bytes());

@@ -1,18 +1,19 @@
 //! Records that are read by index.
 
 use super::padding::is_zero;
-use super::{LENGTH_BYTES, Layout, LayoutError, Length};
+use super::{LENGTH_BYTES, Layout, Length};
+use crate::error::SchemeError;
 
 impl Layout {
     /// Checks that an index is in range. Record `i` is in cell `i`.
     ///
     /// # Errors
     /// If it is out of range, or the database is read by key.
-    pub fn check_index(&self, index: u64) -> Result<(), LayoutError> {
+    pub fn check_index(&self, index: u64) -> Result<(), SchemeError> {
         match *self {
             Layout::Index { records, .. } if index < records => Ok(()),
-            Layout::Index { records, .. } => Err(LayoutError::Index { records }),
-            Layout::Keys { .. } => Err(LayoutError::Kind { operation: "ask by index", found: "key" }),
+            Layout::Index { records, .. } => Err(SchemeError::Record { records }),
+            Layout::Keys { .. } => Err(SchemeError::Kind { operation: "ask by index", found: "key" }),
         }
     }
 
@@ -20,16 +21,16 @@ impl Layout {
     ///
     /// # Errors
     /// If the record does not fit, a record of fixed length is absent, or the database is read by key.
-    pub fn cell(&self, record: Option<&[u8]>) -> Result<Vec<u8>, LayoutError> {
+    pub fn cell(&self, record: Option<&[u8]>) -> Result<Vec<u8>, SchemeError> {
         let length = self.index_length("write a record at an index")?;
         match (length, record) {
             (Length::Fixed(bytes), Some(record)) if record.len() == bytes as usize => Ok(record.to_vec()),
             (Length::Fixed(bytes), record) => {
                 let needed = format!("all records have {bytes} bytes");
-                Err(LayoutError::Length { found: record.map_or(0, <[u8]>::len), needed })
+                Err(SchemeError::Length { found: record.map_or(0, <[u8]>::len), needed })
             }
             (Length::Variable { max }, Some(record)) if record.len() > max as usize => {
-                Err(LayoutError::Length { found: record.len(), needed: format!("at most {max} bytes") })
+                Err(SchemeError::Length { found: record.len(), needed: format!("at most {max} bytes") })
             }
             (Length::Variable { .. }, record) => {
                 let mut cell = vec![0; self.cell_bytes()];
@@ -46,30 +47,30 @@ impl Layout {
     ///
     /// # Errors
     /// If the cell is not of this layout, or the database is read by key.
-    pub fn record<'a>(&self, cell: &'a [u8]) -> Result<Option<&'a [u8]>, LayoutError> {
+    pub fn record<'a>(&self, cell: &'a [u8]) -> Result<Option<&'a [u8]>, SchemeError> {
         let length = self.index_length("read the record of an index")?;
         let content = self.content(cell)?;
         let Length::Variable { .. } = length else { return Ok(Some(content)) };
         let Some((head, body)) = content.split_first_chunk::<LENGTH_BYTES>() else {
-            return Err(LayoutError::Cell { what: "it is too short" });
+            return Err(SchemeError::Cell { what: "it is too short" });
         };
         let Some(length) = u32::from_le_bytes(*head).checked_sub(1) else {
             return match is_zero(body) {
                 true => Ok(None),
-                false => Err(LayoutError::Cell { what: "it has bytes of a record and no length" }),
+                false => Err(SchemeError::Cell { what: "it has bytes of a record and no length" }),
             };
         };
         match body.split_at_checked(length as usize) {
             Some((record, rest)) if is_zero(rest) => Ok(Some(record)),
-            Some(_) => Err(LayoutError::Cell { what: "what follows the record is not zero" }),
-            None => Err(LayoutError::Cell { what: "its record is longer than itself" }),
+            Some(_) => Err(SchemeError::Cell { what: "what follows the record is not zero" }),
+            None => Err(SchemeError::Cell { what: "its record is longer than itself" }),
         }
     }
 
-    fn index_length(&self, operation: &'static str) -> Result<Length, LayoutError> {
+    fn index_length(&self, operation: &'static str) -> Result<Length, SchemeError> {
         match *self {
             Layout::Index { length, .. } => Ok(length),
-            Layout::Keys { .. } => Err(LayoutError::Kind { operation, found: "key" }),
+            Layout::Keys { .. } => Err(SchemeError::Kind { operation, found: "key" }),
         }
     }
 }

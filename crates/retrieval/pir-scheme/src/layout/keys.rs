@@ -3,10 +3,10 @@
 use zeroize::{Zeroizing, zeroize_stack};
 
 use super::bucket::Bucket;
-use super::error::LayoutError;
 use super::tag::{TAG_BYTES, Tag};
 use super::{Layout, MAX_CANDIDATES};
 use crate::entry::HASH_STACK_BYTES;
+use crate::error::SchemeError;
 
 /// Purpose of a hash under the layout's seed.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ impl Layout {
     ///
     /// # Errors
     /// If the database is read by index.
-    pub fn tag(&self, key: &[u8]) -> Result<Tag, LayoutError> {
+    pub fn tag(&self, key: &[u8]) -> Result<Tag, SchemeError> {
         let mut tag = [0; TAG_BYTES];
         self.hash(Purpose::Tag, key, &mut tag)?;
         Ok(Tag(tag))
@@ -30,7 +30,7 @@ impl Layout {
     ///
     /// # Errors
     /// If the database is read by index.
-    pub fn buckets_of(&self, tag: Tag) -> Result<Vec<u64>, LayoutError> {
+    pub fn buckets_of(&self, tag: Tag) -> Result<Vec<u64>, SchemeError> {
         let Layout::Keys { buckets, candidates, .. } = *self else { return Err(by_index()) };
         let mut words = [[0; 8]; MAX_CANDIDATES as usize];
         self.hash(Purpose::Buckets, &tag.0, words.as_flattened_mut())?;
@@ -51,7 +51,7 @@ impl Layout {
     ///
     /// # Errors
     /// If the database is read by index.
-    pub fn candidates(&self, key: &[u8]) -> Result<Zeroizing<Vec<u64>>, LayoutError> {
+    pub fn candidates(&self, key: &[u8]) -> Result<Zeroizing<Vec<u64>>, SchemeError> {
         Ok(Zeroizing::new(self.buckets_of(self.tag(key)?)?))
     }
 
@@ -60,24 +60,24 @@ impl Layout {
     ///
     /// # Errors
     /// If there are more or fewer cells than candidates, one is not of this layout, or the database is read by index.
-    pub fn find<'a>(&self, key: &[u8], cells: &'a [impl AsRef<[u8]>]) -> Result<Option<&'a [u8]>, LayoutError> {
+    pub fn find<'a>(&self, key: &[u8], cells: &'a [impl AsRef<[u8]>]) -> Result<Option<&'a [u8]>, SchemeError> {
         let Layout::Keys { candidates, .. } = *self else { return Err(by_index()) };
         if cells.len() != candidates as usize {
-            return Err(LayoutError::Cell { what: "there is not one for each candidate of the key" });
+            return Err(SchemeError::Cell { what: "there is not one for each candidate of the key" });
         }
         let tag = self.tag(key)?;
         let mut found = None;
         for cell in cells {
             let Some(value) = Bucket::find(self.content(cell.as_ref())?, tag)? else { continue };
             if found.replace(value).is_some() {
-                return Err(LayoutError::Cell { what: "two buckets have a record of the key" });
+                return Err(SchemeError::Cell { what: "two buckets have a record of the key" });
             }
         }
         Ok(found)
     }
 
     /// Keyed hash of secret input. Wipes the stack that it used.
-    fn hash(&self, purpose: Purpose, message: &[u8], out: &mut [u8]) -> Result<(), LayoutError> {
+    fn hash(&self, purpose: Purpose, message: &[u8], out: &mut [u8]) -> Result<(), SchemeError> {
         #[inline(never)]
         fn fill(key: &[u8; blake3::KEY_LEN], message: &[u8], out: &mut [u8]) {
             blake3::Hasher::new_keyed(key).update(message).finalize_xof().fill(out);
@@ -103,6 +103,6 @@ fn sorted(numbers: &[u64]) -> Vec<u64> {
     sorted
 }
 
-fn by_index() -> LayoutError {
-    LayoutError::Kind { operation: "ask by key", found: "index" }
+fn by_index() -> SchemeError {
+    SchemeError::Kind { operation: "ask by key", found: "index" }
 }

@@ -2,7 +2,6 @@
 //! layout does not change when records change.
 
 mod bucket;
-mod error;
 mod index;
 mod keys;
 mod padding;
@@ -10,11 +9,11 @@ mod plan;
 mod tag;
 
 pub use bucket::{BUCKET_OVERHEAD, Bucket};
-pub use error::LayoutError;
 pub use plan::KeysPlan;
 use serde::{Deserialize, Serialize};
 pub use tag::Tag;
 
+use crate::error::{SchemeError, range};
 use crate::layout::padding::is_zero;
 use crate::mode::Mode;
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
@@ -71,37 +70,36 @@ impl Layout {
     ///
     /// # Errors
     /// If a number is outside its limits.
-    pub fn check(&self, parameters: &PirParameters, kind: TableKind) -> Result<(), LayoutError> {
+    pub fn check(&self, parameters: &PirParameters, kind: TableKind) -> Result<(), SchemeError> {
         let limit = |what, found: u64, least: u64, most: u64| match (least..=most).contains(&found) {
             true => Ok(()),
-            false => Err(LayoutError::Limit { what, found, needed: format!("{least} to {most}") }),
+            false => Err(range(what, found, format!("{least} to {most}"))),
         };
         let (most_bytes, most_cells) = (kind.most_cell_bytes(parameters) as u64, kind.most_cells());
         let cell_bytes = match *self {
             Layout::Index { length: Length::Fixed(bytes), .. } => bytes.into(),
             Layout::Index { length: Length::Variable { max }, .. } => u64::from(max) + LENGTH_BYTES as u64,
             Layout::Keys { buckets, bucket_bytes, candidates, .. } => {
-                limit("candidate buckets of a key", candidates.into(), 1, MAX_CANDIDATES.into())?;
-                limit("buckets", buckets, candidates.into(), most_cells)?;
-                limit("bytes of a bucket", bucket_bytes.into(), bucket::MIN_BYTES as u64, most_bytes)?;
+                limit("layout: candidate buckets of a key", candidates.into(), 1, MAX_CANDIDATES.into())?;
+                limit("layout: buckets", buckets, candidates.into(), most_cells)?;
+                limit("layout: bytes of a bucket", bucket_bytes.into(), bucket::MIN_BYTES as u64, most_bytes)?;
                 bucket_bytes.into()
             }
         };
-        limit("bytes of a cell", cell_bytes, 0, most_bytes)?;
-        limit("cells", self.cells(), 1, most_cells)?;
+        limit("layout: bytes of a cell", cell_bytes, 0, most_bytes)?;
+        limit("layout: cells", self.cells(), 1, most_cells)?;
         let planes = self.planes(parameters, kind) as u64;
-        limit("pieces in all planes", self.cells() * planes, 1, MAX_PIECES)?;
+        limit("layout: pieces in all planes", self.cells() * planes, 1, MAX_PIECES)?;
         // A record is correct only if all responses that it consists of are correct.
         let responses = planes * if let Layout::Keys { candidates, .. } = *self { candidates.into() } else { 1 };
         let shape = kind.shape(parameters, self.cells(), self.cell_bytes())?;
         let found = shape.log2_failure(parameters, Mode::Packed)? + (responses as f64).log2();
         match found <= MAX_LOG2_FAILURE {
             true => Ok(()),
-            false => Err(LayoutError::Limit {
-                what: "responses for a record",
-                found: responses,
-                needed: format!("so few that one is wrong at most once in 2^{:.0}", -MAX_LOG2_FAILURE),
-            }),
+            false => {
+                let needed = format!("so few that one is wrong at most once in 2^{:.0}", -MAX_LOG2_FAILURE);
+                Err(range("layout: responses for a record", responses, needed))
+            }
         }
     }
 
@@ -128,13 +126,13 @@ impl Layout {
     }
 
     /// The part of a cell before padding.
-    fn content<'a>(&self, cell: &'a [u8]) -> Result<&'a [u8], LayoutError> {
+    fn content<'a>(&self, cell: &'a [u8]) -> Result<&'a [u8], SchemeError> {
         let Some((content, padding)) = cell.split_at_checked(self.cell_bytes()) else {
-            return Err(LayoutError::Cell { what: "it is too short" });
+            return Err(SchemeError::Cell { what: "it is too short" });
         };
         match is_zero(padding) {
             true => Ok(content),
-            false => Err(LayoutError::Cell { what: "what follows it is not zero" }),
+            false => Err(SchemeError::Cell { what: "what follows it is not zero" }),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Planning of layouts: number and size of cells.
 
 use super::bucket::{BUCKET_OVERHEAD, Bucket};
-use super::error::LayoutError;
 use super::{Layout, Length};
+use crate::error::{SchemeError, range};
 use crate::parameters::PirParameters;
 use crate::table_kind::{MAX_PLANES, TableKind};
 
@@ -54,7 +54,7 @@ impl Layout {
         parameters: &PirParameters,
         value_lengths: impl IntoIterator<Item = usize>,
         plan: &KeysPlan,
-    ) -> Result<Layout, LayoutError> {
+    ) -> Result<Layout, SchemeError> {
         let (mut count, mut total, mut longest_value) = (0u64, 0u64, plan.longest);
         for length in value_lengths {
             let bytes = Bucket::entry_bytes(length);
@@ -62,8 +62,8 @@ impl Layout {
         }
         let longest = Bucket::entry_bytes(longest_value);
         if !(plan.load > 0.0 && plan.load <= 1.0) {
-            let (what, found) = ("per cent of the buckets to use", (plan.load * 100.0) as u64);
-            return Err(LayoutError::Limit { what, found, needed: "1 to 100".into() });
+            let found = (plan.load * 100.0) as u64;
+            return Err(range("layout: per cent of the buckets to use", found, "1 to 100"));
         }
         let average = if count == 0 { longest as f64 } else { total as f64 / count as f64 };
         let total = average * count.max(plan.keys) as f64;
@@ -73,7 +73,7 @@ impl Layout {
         let several = (average * entries as f64).min(total).ceil() as usize;
         let least = BUCKET_OVERHEAD + longest.max(several.min(most));
         let needed = format!("at most {} bytes", Bucket::longest_value(most));
-        let mut refused = LayoutError::Length { found: longest_value, needed };
+        let mut refused = SchemeError::Length { found: longest_value, needed };
         // Use larger buckets if there would be more than an index can address, or more than queries find reliably.
         for bytes in bucket_sizes(parameters, plan.tables).filter(|&bytes| bytes >= least) {
             let needed = (total / (plan.load * (bytes - BUCKET_OVERHEAD) as f64)).ceil() as u64;
@@ -107,14 +107,14 @@ impl Layout {
         tables: TableKind,
         lengths: impl IntoIterator<Item = usize>,
         (capacity, longest): (u64, usize),
-    ) -> Result<Layout, LayoutError> {
+    ) -> Result<Layout, SchemeError> {
         let (mut count, mut shortest, mut longest) = (0u64, usize::MAX, longest);
         for length in lengths {
             (count, shortest, longest) = (count + 1, shortest.min(length), longest.max(length));
         }
         let most = tables.most_cell_bytes(parameters);
         let Some(max) = u32::try_from(longest).ok().filter(|_| longest <= most) else {
-            return Err(LayoutError::Length { found: longest, needed: format!("at most {most} bytes") });
+            return Err(SchemeError::Length { found: longest, needed: format!("at most {most} bytes") });
         };
         let length =
             if shortest == longest && capacity <= count { Length::Fixed(max) } else { Length::Variable { max } };
@@ -133,7 +133,7 @@ fn bucket_sizes(parameters: &PirParameters, tables: TableKind) -> impl Iterator<
 
 /// Rounds a number of buckets of a length up to fill the rows that they use, or down to a power of two that is slightly
 /// less.
-fn rounded(parameters: &PirParameters, plan: &KeysPlan, bytes: usize, needed: u64) -> Result<u64, LayoutError> {
+fn rounded(parameters: &PirParameters, plan: &KeysPlan, bytes: usize, needed: u64) -> Result<u64, SchemeError> {
     let below = 1u64 << needed.ilog2();
     let stretched = plan.load * needed as f64 / below as f64;
     if needed > below && below >= 16 && needed as f64 <= STRETCH * below as f64 && stretched <= 0.95 {

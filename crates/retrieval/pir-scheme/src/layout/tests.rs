@@ -34,7 +34,7 @@ fn records_of_all_lengths_come_back() {
         assert_eq!(variable.record(&cell).unwrap(), Some(record.as_slice()));
     }
     assert_eq!(variable.record(&variable.cell(None).unwrap()).unwrap(), None);
-    assert!(matches!(variable.cell(Some(&[0; 301])), Err(LayoutError::Length { found: 301, .. })));
+    assert!(matches!(variable.cell(Some(&[0; 301])), Err(SchemeError::Length { found: 301, .. })));
     let fixed = Layout::Index { records: 10, length: Length::Fixed(256) };
     assert_eq!(fixed.planes(&Preset::InsecureN11.build().unwrap(), TableKind::Transformed), 1);
     assert_eq!(fixed.record(&fixed.cell(Some(&[5; 256])).unwrap()).unwrap(), Some(&[5; 256][..]));
@@ -51,14 +51,14 @@ fn cells_of_no_layout_are_refused() {
     for (at, byte) in [(0, 14), (3, 1), (8, 1), (0, 0)] {
         let mut bad = good.clone();
         bad[at] = byte;
-        assert!(matches!(layout.record(&bad), Err(LayoutError::Cell { .. })), "{at}");
+        assert!(matches!(layout.record(&bad), Err(SchemeError::Cell { .. })), "{at}");
     }
     assert!(layout.record(&good[1..]).is_err());
     assert!(layout.record(&[good.clone(), vec![1]].concat()).is_err());
     assert!(layout.find(b"key", std::slice::from_ref(&good)).is_err() && layout.candidates(b"key").is_err());
     assert!(keys_layout(5, 1).record(&good).is_err() && keys_layout(5, 1).check_index(0).is_err());
     assert!(layout.check_index(9).is_ok());
-    assert!(matches!(layout.check_index(10), Err(LayoutError::Index { records: 10 })));
+    assert!(matches!(layout.check_index(10), Err(SchemeError::Record { records: 10 })));
     let refused = layout.check_index(7_351).unwrap_err().to_string();
     assert!(refused.contains("10 records") && !refused.contains("7351"), "{refused}");
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
 use unspoken_pir::{Answer, Description, EncodedQuestion, PirClient, PirError, PirOptions, PirServer, Question};
-use unspoken_pir_scheme::{Mode, PreparedKeys};
+use unspoken_pir_scheme::{Mode, PreparedKeys, SchemeError};
 use unspoken_protocol::{
     ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLimits, KeyLoader, KeySetId, Limits, Protocol, Request,
     ServerHalf,
@@ -313,7 +313,7 @@ fn a_damaged_record_changes_no_request_whether_it_was_asked_for_or_not() {
     assert_eq!(requests, ["query"; 3]);
     let (damaged, requests_for_damaged) = observe(0..40);
     let error = damaged.unwrap_err();
-    assert!(matches!(error.application(), Some(PirError::Layout(_))), "{error}");
+    assert!(matches!(error.application(), Some(PirError::Pir(SchemeError::Cell { .. }))), "{error}");
     assert_eq!(requests_for_damaged, requests);
 }
 

@@ -22,7 +22,7 @@ use unspoken_matrix::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Pr
 use unspoken_pir::{PirClient, PirOptions, Question};
 use unspoken_pir_scheme::Mode;
 use unspoken_protocol::ClientHalf;
-use unspoken_server::{Applications, CapacityError, ServeError, Server, ServerConfig};
+use unspoken_server::{Applications, Server, ServerConfig, ServerError};
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// Starts with so much memory.
-    fn start_within(applications: Applications, folder: &Path, memory_bytes: u64) -> Result<Self, ServeError> {
+    fn start_within(applications: Applications, folder: &Path, memory_bytes: u64) -> Result<Self, ServerError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listen = ([127, 0, 0, 1], 0).into();
         let mut config = ServerConfig { listen, data_dir: folder.join("data"), ..ServerConfig::default() };
@@ -332,7 +332,7 @@ fn applications_whose_keys_do_not_fit_together_do_not_displace_each_other() {
     while found.last() != Some(&[1, 1]) {
         let folder = tempfile::tempdir().unwrap();
         let service = match Service::start_within(moving_applications(), folder.path(), memory) {
-            Err(ServeError::Capacity(CapacityError::Memory { needed, .. })) => {
+            Err(ServerError::Memory { needed, .. }) => {
                 assert!(needed > memory && found.is_empty());
                 memory = needed;
                 continue;

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use unspoken_protocol::AnswerProgress;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::{BYTES, PROGRESS, PROTOBUF};
-use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
+use unspoken_wire::v1::{self, ApplicationDescription, ApplicationList};
 
-use super::described::{Description, bytes_of, message, pattern, progress_content};
+use super::described::{RouteDescription, bytes_of, message, pattern, progress_content};
 use crate::application::Application;
 use crate::auth::ClientName;
 use crate::body::read_all;
@@ -22,10 +22,10 @@ use crate::observe::RequestLog;
 use crate::refusal::{Refusal, accepts, message_response, wants_json};
 use crate::service::{KnownClient, Service};
 use crate::steps::{AnswerSteps, Step};
-use crate::store::{Entry, KeyId, incomplete};
+use crate::store::{Bundle, KeyId, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
-    let names = service.applications.iter().map(|offer| offer.name().to_owned()).collect();
+    let names = service.applications.iter().map(|application| application.name().to_owned()).collect();
     message_response(&ApplicationList { names }, wants_json(&headers))
 }
 
@@ -35,13 +35,13 @@ pub(super) async fn describe(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let offer = service.application(&name)?;
+    let application = service.application(&name)?;
     // First: the limits may change with it.
-    let description = offer.half().describe();
-    let limits = offer.half().limits();
-    let limits = Limits {
-        key_format: offer.half().key_limits().format,
-        max_key_bytes: service.applications.max_key_bytes(offer.key_set),
+    let description = application.half().describe();
+    let limits = application.half().limits();
+    let limits = v1::Limits {
+        key_format: application.half().key_limits().format,
+        max_key_bytes: service.applications.max_key_bytes(application.key_set),
         max_query_bytes: limits.query_bytes as u64,
         max_answer_bytes: limits.answer_bytes as u64,
     };
@@ -71,26 +71,27 @@ pub(super) async fn ask(
     Extension(log): Extension<Arc<RequestLog>>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let offer = service.application(&name)?;
+    let application = service.application(&name)?;
     let id = key_parameter(request.uri().query())?;
-    let entry = service.engine.store.find(&client, id)?;
-    entry.mark_used();
-    check_usable(&service, &entry)?;
-    check_key(offer, &entry)?;
+    let bundle = service.engine.store.find(&client, id)?;
+    bundle.mark_used();
+    check_usable(&service, &bundle)?;
+    check_key(application, &bundle)?;
 
     let turn = turn_name(&client, id);
     let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
     let network = parts.extensions.get::<Network>().copied();
     let mut memory = service.engine.bodies.arriving();
-    let limit = offer.half().limits().query_bytes;
+    let limit = application.half().limits().query_bytes;
     let bytes = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
     let query = Query::new(bytes, memory);
 
-    let (engine, offer, progress) = (service.engine.clone(), offer.clone(), Arc::new(AnswerProgress::new()));
+    let (engine, application, progress) =
+        (service.engine.clone(), application.clone(), Arc::new(AnswerProgress::new()));
     let reported = progress.clone();
     let answer = async move {
-        let bytes = engine.answer((&client, network), &offer, entry, query, reported).await?;
+        let bytes = engine.answer((&client, network), &application, bundle, query, reported).await?;
         Ok(Bytes::from_owner(AnswerBytes { bytes, _permit: permit }))
     };
     if !accepts(&parts.headers, &[PROGRESS]) {
@@ -104,36 +105,40 @@ pub(super) async fn ask(
 }
 
 /// The name of an application in a path.
-fn described_name(about: Description) -> Description {
+fn described_name(about: RouteDescription) -> RouteDescription {
     let pattern = pattern("^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$", 120);
     about.path("name", "Name of the application. Its slashes may be written as `%2F`.", pattern)
 }
 
-pub(super) fn about_list() -> Description {
-    Description::new("list_applications", "The applications of the service", "")
+pub(super) fn about_list() -> RouteDescription {
+    RouteDescription::new("list_applications", "The applications of the service", "")
         .answers(200, message::<ApplicationList>("Their names."))
 }
 
-pub(super) fn about_describe() -> Description {
-    let about = Description::new("describe_application", "What a client needs to know of an application", "");
+pub(super) fn about_describe() -> RouteDescription {
+    let about = RouteDescription::new("describe_application", "What a client needs to know of an application", "");
     described_name(about)
         .answers(200, message::<ApplicationDescription>("Limits, and the application's own description."))
         .problems(&[ProblemCode::ApplicationNotFound])
 }
 
-pub(super) fn about_model() -> Description {
+pub(super) fn about_model() -> RouteDescription {
     let more = "The files of the client's half, or of all of it, as the protobuf message `PublishedModel`.";
-    described_name(Description::new("published_model", "The model of an application, if its owner publishes it", more))
-        .answers(200, bytes_of(PROTOBUF, "The files."))
-        .problems(&[ProblemCode::ApplicationNotFound, ProblemCode::NotFound])
+    described_name(RouteDescription::new(
+        "published_model",
+        "The model of an application, if its owner publishes it",
+        more,
+    ))
+    .answers(200, bytes_of(PROTOBUF, "The files."))
+    .problems(&[ProblemCode::ApplicationNotFound, ProblemCode::NotFound])
 }
 
-pub(super) fn about_ask() -> Description {
+pub(super) fn about_ask() -> RouteDescription {
     let more = "If `Accept` names `application/x-unspoken-progress` and the answer takes longer than a moment, the \
                 response is a stream of frames with the progress, and in the end the answer or a problem. The \
                 application's description limits the bytes of query and answer (`max_query_bytes`, \
                 `max_answer_bytes`).";
-    described_name(Description::new("ask", "Send an encrypted query and get its encrypted answer", more))
+    described_name(RouteDescription::new("ask", "Send an encrypted query and get its encrypted answer", more))
         .query("key", "Id of a finished key bundle.", pattern("^[0-9a-f]{32}$", 32))
         .body_bytes("The query, bytes of the application.")
         .answers(200, bytes_of(BYTES, "The answer, bytes of the application.").content(PROGRESS, progress_content()))
@@ -186,26 +191,26 @@ fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
 
 /// Refuses a bundle that no application can use, as if it were not there: then clients make another one. An
 /// application of another kind has come in the place of its own.
-pub(super) fn check_usable(service: &Service, entry: &Entry) -> Result<(), Refusal> {
-    service.application_of(&entry.meta).map(drop).map_err(|_| Refusal::key_not_found())
+pub(super) fn check_usable(service: &Service, bundle: &Bundle) -> Result<(), Refusal> {
+    service.application_of(&bundle.meta).map(drop).map_err(|_| Refusal::key_not_found())
 }
 
-fn check_key(offer: &Application, entry: &Entry) -> Result<(), Refusal> {
-    if entry.meta.key_set != offer.key_set.to_string() {
-        let (found, needed) = (&entry.meta.application, offer.name());
+fn check_key(application: &Application, bundle: &Bundle) -> Result<(), Refusal> {
+    if bundle.meta.key_set != application.key_set.to_string() {
+        let (found, needed) = (&bundle.meta.application, application.name());
         let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {needed:?}");
         let remedy = "upload keys for this application";
         return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
     }
-    check_format(offer, entry.meta.key_format)?;
-    if !entry.is_ready() {
-        return Err(incomplete(entry.offset(), entry.meta.length).into());
+    check_format(application, bundle.meta.key_format)?;
+    if !bundle.is_ready() {
+        return Err(incomplete(bundle.offset(), bundle.meta.length).into());
     }
     Ok(())
 }
 
-pub(super) fn check_format(offer: &Application, found: u32) -> Result<(), Refusal> {
-    let needed = offer.half().key_limits().format;
+pub(super) fn check_format(application: &Application, found: u32) -> Result<(), Refusal> {
+    let needed = application.half().key_limits().format;
     if found != needed {
         return Err(Refusal::new(
             ProblemCode::UnsupportedFormat,

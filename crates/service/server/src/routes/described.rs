@@ -48,7 +48,7 @@ impl DescribedRouter {
     }
 
     /// Adds a route. One for GET answers HEAD too.
-    pub(super) fn route<H, T>(mut self, (filter, method): Verb, path: &str, handler: H, about: Description) -> Self
+    pub(super) fn route<H, T>(mut self, (filter, method): Verb, path: &str, handler: H, about: RouteDescription) -> Self
     where
         H: Handler<T, Arc<Service>>,
         T: 'static,
@@ -72,13 +72,13 @@ impl DescribedRouter {
 }
 
 /// The description of a route: what it takes, what it answers, and the problems that it reports.
-pub(super) struct Description {
+pub(super) struct RouteDescription {
     operation: OperationBuilder,
     responses: BTreeMap<String, Response>,
     problems: Vec<ProblemCode>,
 }
 
-impl Description {
+impl RouteDescription {
     /// A route that needs a token, if the service has tokens.
     pub(super) fn new(id: &str, summary: &str, description: &str) -> Self {
         let problems = vec![ProblemCode::Unauthorized, ProblemCode::Internal, ProblemCode::Starting];

@@ -1,4 +1,4 @@
-//! Routes that declare, list and remove key bundles.
+//! Routes that declare, list and delete key bundles.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, ProblemCode, decode, 
 use utoipa::openapi::ResponseBuilder;
 
 use super::apps::{check_format, check_usable};
-use super::described::{Description, key_status, message, pattern};
+use super::described::{RouteDescription, key_status, message, pattern};
 use crate::blocking::blocking;
 use crate::body::read_all;
 use crate::network::Network;
 use crate::refusal::{Refusal, message_response, wants_json};
 use crate::service::{KnownClient, Service};
-use crate::store::{Entry, Holder, KeyId};
+use crate::store::{Bundle, Holder, KeyId};
 
 pub(super) async fn declare(
     State(service): State<Arc<Service>>,
@@ -33,9 +33,9 @@ pub(super) async fn declare(
         false => decode(&bytes, MAX_CONTROL_BYTES)?,
     };
     let declared = CheckedDeclaration::try_from(declared)?;
-    let offer = service.application(&declared.application)?;
-    check_format(offer, declared.key_format)?;
-    let (key_set, limit) = (offer.key_set, service.applications.max_key_bytes(offer.key_set));
+    let application = service.application(&declared.application)?;
+    check_format(application, declared.key_format)?;
+    let (key_set, limit) = (application.key_set, service.applications.max_key_bytes(application.key_set));
     if declared.length > limit {
         return Err(Refusal::new(
             ProblemCode::TooLarge,
@@ -45,10 +45,9 @@ pub(super) async fn declare(
     }
     let engine = service.engine.clone();
     let holder = Holder::new(client, parts.extensions.get::<Network>().copied());
-    let declared =
-        blocking(move || engine.store.declare(&holder, declared, key_set, &mut |id| engine.cache.remove(id)));
+    let declared = blocking(move || engine.store.declare(&holder, declared, key_set, &mut |id| engine.cache.evict(id)));
     let declared = declared.await??;
-    let mut response = status_response(&service, &declared.entry, &parts.headers);
+    let mut response = status_response(&service, &declared.bundle, &parts.headers);
     if declared.is_new {
         *response.status_mut() = StatusCode::CREATED;
     }
@@ -92,9 +91,9 @@ pub(super) async fn status(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    check_usable(&service, &entry)?;
-    Ok(status_response(&service, &entry, &headers))
+    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    check_usable(&service, &bundle)?;
+    Ok(status_response(&service, &bundle, &headers))
 }
 
 pub(super) async fn delete(
@@ -102,13 +101,13 @@ pub(super) async fn delete(
     KnownClient(client): KnownClient,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let (guard, _) = entry.take_over().await;
+    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let (guard, _) = bundle.take_over().await;
     let engine = service.engine.clone();
     blocking(move || {
         let _guard = guard;
-        engine.store.discard(&entry)?;
-        engine.cache.remove(entry.id);
+        engine.store.delete(&bundle)?;
+        engine.cache.evict(bundle.id);
         Ok::<_, Refusal>(())
     })
     .await??;
@@ -116,21 +115,21 @@ pub(super) async fn delete(
 }
 
 /// The id of a bundle in a path.
-pub(super) fn described_id(about: Description) -> Description {
+pub(super) fn described_id(about: RouteDescription) -> RouteDescription {
     let about = about.path("id", "Id of a key bundle.", pattern("^[0-9a-f]{32}$", 32));
     about.problems(&[ProblemCode::KeyNotFound])
 }
 
-pub(super) fn about_list() -> Description {
+pub(super) fn about_list() -> RouteDescription {
     let more = "Refused without a token: it would show the bundles of others.";
-    Description::new("list_keys", "The client's key bundles", more)
+    RouteDescription::new("list_keys", "The client's key bundles", more)
         .answers(200, message::<KeyList>("In no particular order."))
         .problems(&[ProblemCode::Forbidden])
 }
 
-pub(super) fn about_declare() -> Description {
+pub(super) fn about_declare() -> RouteDescription {
     let more = "The same bundle, declared again, has the same id.";
-    Description::new("declare_key", "Declare a key bundle that is about to be uploaded", more)
+    RouteDescription::new("declare_key", "Declare a key bundle that is about to be uploaded", more)
         .body_message::<KeyDeclaration>()
         .answers(200, key_status("The bundle was declared before."))
         .answers(201, key_status("The bundle is new."))
@@ -143,12 +142,13 @@ pub(super) fn about_declare() -> Description {
         ])
 }
 
-pub(super) fn about_status() -> Description {
-    described_id(Description::new("key_status", "The state of a key bundle", "")).answers(200, key_status("Its state."))
+pub(super) fn about_status() -> RouteDescription {
+    described_id(RouteDescription::new("key_status", "The state of a key bundle", ""))
+        .answers(200, key_status("Its state."))
 }
 
-pub(super) fn about_delete() -> Description {
-    described_id(Description::new("delete_key", "Delete a key bundle", ""))
+pub(super) fn about_delete() -> RouteDescription {
+    described_id(RouteDescription::new("delete_key", "Delete a key bundle", ""))
         .answers(204, ResponseBuilder::new().description("It is deleted."))
         .uses_disk()
 }
@@ -158,8 +158,8 @@ pub(super) fn parse_id(text: &str) -> Result<KeyId, Refusal> {
     KeyId::parse(text).ok_or_else(Refusal::key_not_found)
 }
 
-pub(super) fn status_response(service: &Service, entry: &Entry, headers: &HeaderMap) -> Response {
-    let status = service.engine.store.status(entry);
+pub(super) fn status_response(service: &Service, bundle: &Bundle, headers: &HeaderMap) -> Response {
+    let status = service.engine.store.status(bundle);
     let mut response = message_response(&status, wants_json(headers));
     response.headers_mut().insert(UPLOAD_OFFSET, status.offset.into());
     response

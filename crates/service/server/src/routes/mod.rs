@@ -24,7 +24,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::{JSON, REQUEST_ID, UPLOAD_OFFSET};
 
-use described::{DELETE, DescribedRouter, Description, GET, PATCH, POST, text};
+use described::{DELETE, DescribedRouter, GET, PATCH, POST, RouteDescription, text};
 
 pub(crate) use upload::UPLOAD_BYTES;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -155,7 +155,8 @@ fn unready(service: &Service) -> Option<String> {
         return Some("the disk for keys failed\n".into());
     }
     let applications = service.applications.iter();
-    let reasons = applications.filter_map(|offer| Some((offer.name(), offer.half().check_ready().err()?)));
+    let reasons =
+        applications.filter_map(|application| Some((application.name(), application.half().check_ready().err()?)));
     let lines: String = reasons.map(|(name, reason)| format!("{name}: {reason}\n")).collect();
     (!lines.is_empty()).then_some(lines)
 }
@@ -177,21 +178,25 @@ async fn openapi_json() -> Response {
     ([(header::CONTENT_TYPE, JSON)], DOCUMENT.as_str()).into_response()
 }
 
-fn about_healthz() -> Description {
-    Description::open("health", "Whether the process runs", "").answers(200, text("It does."))
+fn about_healthz() -> RouteDescription {
+    RouteDescription::open("health", "Whether the process runs", "").answers(200, text("It does."))
 }
 
-fn about_readyz() -> Description {
-    Description::open("readiness", "Whether the service accepts requests and answers them from the newest data", "")
-        .answers(200, text("It does."))
-        .answers(503, text("It does not. The text says why."))
+fn about_readyz() -> RouteDescription {
+    RouteDescription::open(
+        "readiness",
+        "Whether the service accepts requests and answers them from the newest data",
+        "",
+    )
+    .answers(200, text("It does."))
+    .answers(503, text("It does not. The text says why."))
 }
 
-fn about_openapi_json() -> Description {
+fn about_openapi_json() -> RouteDescription {
     let document = ObjectBuilder::new().schema_type(Type::Object);
     let content = ContentBuilder::new().schema(Some(document)).build();
     let response = ResponseBuilder::new().description("An OpenAPI 3.1 document.").content(JSON, content);
-    Description::open("openapi", "This description", "").answers(200, response).problems(&[ProblemCode::Starting])
+    RouteDescription::open("openapi", "This description", "").answers(200, response).problems(&[ProblemCode::Starting])
 }
 
 /// Every path that is no route: a file of the page, or nothing.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::UPLOAD_OFFSET;
 
-use super::described::{Description, count, key_status};
+use super::described::{RouteDescription, count, key_status};
 use super::keys::{described_id, parse_id, status_response};
 use crate::application::Application;
 use crate::blocking::blocking;
@@ -18,7 +18,7 @@ use crate::body::{BodyPieces, cover, declared_length};
 use crate::engine::{Engine, is_final_rejection};
 use crate::refusal::Refusal;
 use crate::service::{KnownClient, Service};
-use crate::store::{Entry, WriteGuard, incomplete};
+use crate::store::{Bundle, WriteGuard, incomplete};
 
 /// Bytes collected before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -34,14 +34,14 @@ pub(super) async fn append(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application_of(&entry.meta)?.clone();
+    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let application = service.application_of(&bundle.meta)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
 
-    let (guard, replaced) = entry.take_over().await;
-    service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
-    let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
+    let (guard, replaced) = bundle.take_over().await;
+    service.engine.store.check_chunk(&bundle, offset, declared_length(&parts.headers))?;
+    let mut writer = Writer { engine: service.engine.clone(), application, bundle: bundle.clone(), _guard: guard };
     let deadlines = service.body_deadlines();
     let mut pieces = BodyPieces::new(body, deadlines.clone());
     let mut memory = service.engine.bodies.arriving();
@@ -64,7 +64,7 @@ pub(super) async fn append(
     };
     writer.write(gathered).await?;
     ended?;
-    Ok(status_response(&service, &entry, &parts.headers))
+    Ok(status_response(&service, &bundle, &parts.headers))
 }
 
 async fn next_piece(pieces: &mut BodyPieces, replaced: &CancellationToken) -> Result<Option<bytes::Bytes>, Refusal> {
@@ -93,8 +93,8 @@ fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
 /// even if the client disconnects.
 struct Writer {
     engine: Arc<Engine>,
-    offer: Application,
-    entry: Arc<Entry>,
+    application: Application,
+    bundle: Arc<Bundle>,
     _guard: WriteGuard,
 }
 
@@ -104,7 +104,7 @@ impl Writer {
             return Ok(self);
         }
         blocking(move || {
-            self.engine.store.append(&self.entry, &bytes, &mut |id| self.engine.cache.remove(id))?;
+            self.engine.store.append(&self.bundle, &bytes, &mut |id| self.engine.cache.evict(id))?;
             self.engine.metrics.upload_bytes.inc_by(bytes.len() as u64);
             self.check_header_once(bytes.len() as u64)?;
             Ok(self)
@@ -114,16 +114,16 @@ impl Writer {
 
     /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
-        let header_end = (self.offer.half().key_limits().front_bytes as u64).min(self.entry.meta.length);
-        let end = self.entry.offset();
+        let header_end = (self.application.half().key_limits().front_bytes as u64).min(self.bundle.meta.length);
+        let end = self.bundle.offset();
         if end < header_end || end - just_written >= header_end {
             return Ok(());
         }
         let (_, limit) = self.engine.cache.usage();
-        let work = self.offer.work_bytes();
-        match self.engine.check_header(&self.offer, &self.entry) {
+        let work = self.application.work_bytes();
+        match self.engine.check_header(&self.application, &self.bundle) {
             Ok(needed) if needed.saturating_add(work) > limit => {
-                self.engine.store.discard(&self.entry)?;
+                self.engine.store.delete(&self.bundle)?;
                 Err(Refusal::new(
                     ProblemCode::MemoryFull,
                     format!(
@@ -133,7 +133,7 @@ impl Writer {
                 ))
             }
             Err(refusal) if is_final_rejection(refusal.code) => {
-                self.engine.store.discard(&self.entry)?;
+                self.engine.store.delete(&self.bundle)?;
                 Err(refusal)
             }
             other => other.map(drop),
@@ -148,21 +148,21 @@ pub(super) async fn complete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application_of(&entry.meta)?;
-    let (guard, _) = entry.take_over().await;
-    if !entry.is_ready() {
-        if entry.offset() != entry.meta.length {
-            return Err(incomplete(entry.offset(), entry.meta.length).into());
+    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let application = service.application_of(&bundle.meta)?;
+    let (guard, _) = bundle.take_over().await;
+    if !bundle.is_ready() {
+        if bundle.offset() != bundle.meta.length {
+            return Err(incomplete(bundle.offset(), bundle.meta.length).into());
         }
-        service.engine.complete(&client, offer, entry.clone(), guard).await?;
+        service.engine.complete(&client, application, bundle.clone(), guard).await?;
     }
-    Ok(status_response(&service, &entry, &headers))
+    Ok(status_response(&service, &bundle, &headers))
 }
 
-pub(super) fn about_append() -> Description {
+pub(super) fn about_append() -> RouteDescription {
     let offset = "The byte at which the chunk starts: the number of bytes that the service has.";
-    described_id(Description::new("upload_key_chunk", "Append bytes to an upload", ""))
+    described_id(RouteDescription::new("upload_key_chunk", "Append bytes to an upload", ""))
         .header("Upload-Offset", offset, count(0))
         .body_bytes("The next bytes of the bundle, as many as the client likes.")
         .answers(200, key_status("The bytes are stored."))
@@ -178,9 +178,9 @@ pub(super) fn about_append() -> Description {
         ])
 }
 
-pub(super) fn about_complete() -> Description {
+pub(super) fn about_complete() -> RouteDescription {
     let more = "Checks the whole bundle and makes it usable. Harmless when repeated.";
-    described_id(Description::new("complete_key", "Complete an upload", more))
+    described_id(RouteDescription::new("complete_key", "Complete an upload", more))
         .answers(200, key_status("The bundle is ready for queries."))
         .uses_disk()
         .problems(&[

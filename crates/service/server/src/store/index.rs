@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Entry, KeyId, Meta};
+use super::{Bundle, KeyId, Meta};
 use crate::store::Holder;
-use crate::store::entry::State;
+use crate::store::bundle::State;
 
 /// Least bytes that a bundle counts, for its directory and its files.
 pub(super) const MIN_BYTES: u64 = 16 << 10;
@@ -39,10 +39,10 @@ impl HolderBundles {
     }
 }
 
-/// All bundles. The only lasting reference to an entry is here: if there is no other, no request uses it.
+/// All bundles. The only lasting reference to a bundle is here: if there is no other, no request uses it.
 #[derive(Default)]
 pub(super) struct Index {
-    entries: HashMap<KeyId, Arc<Entry>>,
+    bundles: HashMap<KeyId, Arc<Bundle>>,
     contents: HashMap<[u8; 32], KeyId>,
     holders: HashMap<Holder, HolderBundles>,
     /// Bytes that all of them take on the disk.
@@ -50,16 +50,16 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn get(&self, id: KeyId) -> Option<&Arc<Entry>> {
-        self.entries.get(&id)
+    pub(super) fn get(&self, id: KeyId) -> Option<&Arc<Bundle>> {
+        self.bundles.get(&id)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.entries.values()
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Bundle>> {
+        self.bundles.values()
     }
 
     pub(super) fn count(&self) -> usize {
-        self.entries.len()
+        self.bundles.len()
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -67,7 +67,7 @@ impl Index {
     }
 
     /// The bundle with the owner, the parameters and the bytes of another one.
-    pub(super) fn same_bundle(&self, meta: &Meta) -> Option<&Arc<Entry>> {
+    pub(super) fn same_bundle(&self, meta: &Meta) -> Option<&Arc<Bundle>> {
         self.get(*self.contents.get(&meta.content())?)
     }
 
@@ -75,66 +75,66 @@ impl Index {
         self.holders.get(holder)
     }
 
-    pub(super) fn of<'a>(&'a self, holder: &Holder) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+    pub(super) fn of<'a>(&'a self, holder: &Holder) -> impl Iterator<Item = &'a Arc<Bundle>> + use<'a> {
         let ids = self.holders.get(holder).into_iter().flat_map(|held| &held.ids);
         ids.filter_map(|&id| self.get(id))
     }
 
     /// The uploads of a holder of which nothing has arrived.
-    pub(super) fn empty_of<'a>(&'a self, holder: &Holder) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+    pub(super) fn empty_of<'a>(&'a self, holder: &Holder) -> impl Iterator<Item = &'a Arc<Bundle>> + use<'a> {
         let ids = self.holders.get(holder).into_iter().flat_map(|held| &held.empty);
         ids.filter_map(|&id| self.get(id))
     }
 
-    pub(super) fn insert(&mut self, entry: Arc<Entry>) {
-        let progress = *entry.progress();
+    pub(super) fn insert(&mut self, bundle: Arc<Bundle>) {
+        let progress = *bundle.progress();
         let bytes = weight(progress.offset);
         self.bytes = self.bytes.saturating_add(bytes);
-        let held = self.holders.entry(entry.holder.clone()).or_default();
+        let held = self.holders.entry(bundle.holder.clone()).or_default();
         held.bytes = held.bytes.saturating_add(bytes);
-        held.ids.insert(entry.id);
+        held.ids.insert(bundle.id);
         if progress.state == State::Uploading && progress.offset == 0 {
-            held.empty.insert(entry.id);
+            held.empty.insert(bundle.id);
         }
         // Of two bundles with one content, the newer one is found: the older one may have expired.
-        let content = entry.meta.content();
+        let content = bundle.meta.content();
         let same = self.contents.get(&content).and_then(|&id| self.get(id));
         if same.is_none_or(|other| other.progress().touched <= progress.touched) {
-            self.contents.insert(content, entry.id);
+            self.contents.insert(content, bundle.id);
         }
-        self.entries.insert(entry.id, entry);
+        self.bundles.insert(bundle.id, bundle);
     }
 
-    pub(super) fn remove(&mut self, entry: &Entry) {
-        if self.entries.remove(&entry.id).is_none() {
+    pub(super) fn remove(&mut self, bundle: &Bundle) {
+        if self.bundles.remove(&bundle.id).is_none() {
             return;
         }
-        let content = entry.meta.content();
-        if self.contents.get(&content) == Some(&entry.id) {
+        let content = bundle.meta.content();
+        if self.contents.get(&content) == Some(&bundle.id) {
             self.contents.remove(&content);
         }
-        let bytes = weight(entry.offset());
+        let bytes = weight(bundle.offset());
         self.bytes = self.bytes.saturating_sub(bytes);
-        if let Some(held) = self.holders.get_mut(&entry.holder) {
+        if let Some(held) = self.holders.get_mut(&bundle.holder) {
             held.bytes = held.bytes.saturating_sub(bytes);
-            held.empty.remove(&entry.id);
-            held.ids.remove(&entry.id);
+            held.empty.remove(&bundle.id);
+            held.ids.remove(&bundle.id);
             if held.ids.is_empty() {
-                self.holders.remove(&entry.holder);
+                self.holders.remove(&bundle.holder);
             }
         }
     }
 
     /// Notes that an upload has `after` bytes in place of `before`.
-    pub(super) fn arrived(&mut self, entry: &Entry, before: u64, after: u64) {
-        if !self.entries.contains_key(&entry.id) {
+    pub(super) fn arrived(&mut self, bundle: &Bundle, before: u64, after: u64) {
+        if !self.bundles.contains_key(&bundle.id) {
             return;
         }
         let more = weight(after).saturating_sub(weight(before));
         self.bytes = self.bytes.saturating_add(more);
-        if let Some(held) = self.holders.get_mut(&entry.holder) {
+        if let Some(held) = self.holders.get_mut(&bundle.holder) {
             held.bytes = held.bytes.saturating_add(more);
-            held.empty.remove(&entry.id);
+            held.empty.remove(&bundle.id);
         }
     }
 }
@@ -154,9 +154,9 @@ mod tests {
     fn an_entry_takes_no_more_memory_than_is_counted() {
         let texts = 9 + 128 + 32 + 64;
         let lock = 64 + 256;
-        let places = size_of::<(KeyId, Arc<Entry>)>() + size_of::<([u8; 32], KeyId)>() + size_of::<KeyId>() + 3;
+        let places = size_of::<(KeyId, Arc<Bundle>)>() + size_of::<([u8; 32], KeyId)>() + size_of::<KeyId>() + 3;
         let holder = 25 + size_of::<(Holder, HolderBundles)>() + 2 * 32;
-        let all = 16 + size_of::<Entry>() + texts + lock + 2 * places + holder;
+        let all = 16 + size_of::<Bundle>() + texts + lock + 2 * places + holder;
         assert!(all as u64 <= ENTRY_BYTES, "{all}");
     }
 }

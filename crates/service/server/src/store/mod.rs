@@ -4,12 +4,18 @@
 //! data_dir/lock              held while a service runs
 //! data_dir/uploads/ID/       meta.json, data: incomplete
 //! data_dir/keys/ID/          meta.json, data: complete, checked, synced
-//! data_dir/trash/ID/         being removed
+//! data_dir/trash/ID/         being deleted
 //! ```
 //!
 //! A bundle becomes usable by one rename of its directory from `uploads` to `keys`, after its bytes were checked and
 //! synced. Whenever the process dies, a bundle is therefore either finished or an upload that resumes or expires. One
 //! rename to `trash` deletes it.
+//!
+//! To *delete* a bundle is to take it from the index and from the disk: because its client asks for it, it has expired,
+//! its upload was rejected, or another bundle needs the room. A request that holds a deleted bundle sees that it is
+//! *gone*. To *evict* keys is to take them from the memory only ([`KeyCache`](crate::memory::KeyCache)); the next
+//! request loads them from the disk again. Whoever deletes a
+//! bundle whose keys may be loaded evicts them, too.
 //!
 //! A full disk is a 507; the upload keeps its bytes. Only one service may use a `data_dir` at a time. It must belong to
 //! the user of the service, also if that is root.
@@ -19,7 +25,7 @@
 //! loaded them. A bundle that is deleted while a question loads it does not exist for that question; the disk has not
 //! failed.
 
-mod entry;
+mod bundle;
 mod holder;
 mod index;
 mod meta;
@@ -33,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
-pub(crate) use entry::{Entry, KeyId, StoreError, StorePolicy, WriteGuard};
+pub(crate) use bundle::{Bundle, KeyId, StoreError, StorePolicy, WriteGuard};
 pub(crate) use holder::Holder;
 pub(crate) use index::ENTRY_BYTES;
 pub(crate) use meta::Meta;
@@ -43,7 +49,7 @@ use unspoken_wire::v1::{KeyState, KeyStatus};
 
 use crate::auth::ClientName;
 use crate::disk::Disk;
-use crate::store::entry::State;
+use crate::store::bundle::State;
 use crate::store::index::Index;
 use crate::store::need::{Need, Room};
 
@@ -63,7 +69,7 @@ pub(crate) struct Store {
 
 /// A declared bundle.
 pub(crate) struct Declared {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) bundle: Arc<Bundle>,
     /// Whether it was declared for the first time.
     pub(crate) is_new: bool,
 }
@@ -78,125 +84,125 @@ pub(crate) struct Totals {
 
 impl Store {
     /// The bundle with this id, if `owner` owns it and it has not expired.
-    pub(crate) fn find(&self, owner: &ClientName, id: KeyId) -> Result<Arc<Entry>, StoreError> {
-        let entry = self.index().get(id).cloned().ok_or(StoreError::NotFound)?;
-        let expired = entry.expires(&self.policy) <= SystemTime::now();
-        if entry.meta.owner != owner.as_str() || expired || entry.progress().state == State::Gone {
+    pub(crate) fn find(&self, owner: &ClientName, id: KeyId) -> Result<Arc<Bundle>, StoreError> {
+        let bundle = self.index().get(id).cloned().ok_or(StoreError::NotFound)?;
+        let expired = bundle.expires(&self.policy) <= SystemTime::now();
+        if bundle.meta.owner != owner.as_str() || expired || bundle.progress().state == State::Gone {
             return Err(StoreError::NotFound);
         }
-        Ok(entry)
+        Ok(bundle)
     }
 
     /// All bundles of one token that have not expired.
     pub(crate) fn of_owner(&self, owner: &ClientName) -> Vec<KeyStatus> {
         let (index, now) = (self.index(), SystemTime::now());
-        let own = index.of(&Holder::new(owner.clone(), None)).filter(|entry| entry.expires(&self.policy) > now);
-        own.map(|entry| self.status(entry)).collect()
+        let own = index.of(&Holder::new(owner.clone(), None)).filter(|bundle| bundle.expires(&self.policy) > now);
+        own.map(|bundle| self.status(bundle)).collect()
     }
 
-    pub(crate) fn status(&self, entry: &Entry) -> KeyStatus {
-        let expires = entry.expires(&self.policy);
-        let progress = *entry.progress();
+    pub(crate) fn status(&self, bundle: &Bundle) -> KeyStatus {
+        let expires = bundle.expires(&self.policy);
+        let progress = *bundle.progress();
         let state = match progress.state {
             State::Uploading => KeyState::Uploading,
             State::Ready => KeyState::Ready,
             State::Gone => KeyState::Unspecified,
         };
         KeyStatus {
-            id: entry.id.to_string(),
+            id: bundle.id.to_string(),
             state: state.into(),
-            application: entry.meta.application.clone(),
-            length: entry.meta.length,
+            application: bundle.meta.application.clone(),
+            length: bundle.meta.length,
             offset: progress.offset,
             expires: humantime::format_rfc3339_seconds(expires).to_string(),
         }
     }
 
     /// Starts an upload, or finds the bundle with the same content. If there is no room, deletes other bundles and
-    /// passes each to `gave_way`. Blocks.
+    /// passes each to `deleted`. Blocks.
     pub(crate) fn declare(
         &self,
         holder: &Holder,
         declaration: CheckedDeclaration,
         key_set: KeySetId,
-        gave_way: &mut dyn FnMut(KeyId),
+        deleted: &mut dyn FnMut(KeyId),
     ) -> Result<Declared, StoreError> {
         let now = SystemTime::now();
         let meta = Meta::new(holder.owner(), declaration, key_set, now);
-        let (entry, guard) = loop {
+        let (bundle, guard) = loop {
             let mut index = self.index();
-            let live = |entry: &&Arc<Entry>| !entry.is_gone() && entry.expires(&self.policy) > now;
+            let live = |bundle: &&Arc<Bundle>| !bundle.is_gone() && bundle.expires(&self.policy) > now;
             if let Some(same) = index.same_bundle(&meta).filter(live) {
-                return Ok(Declared { entry: same.clone(), is_new: false });
+                return Ok(Declared { bundle: same.clone(), is_new: false });
             }
             match self.room_for_new(&index, &meta, holder, now)? {
                 Room::Free => {
                     let id = KeyId::random()?;
-                    let entry = Arc::new(Entry::new(id, meta, holder.clone(), State::Uploading, 0, now));
+                    let bundle = Arc::new(Bundle::new(id, meta, holder.clone(), State::Uploading, 0, now));
                     // Held until the files are created; no other request can hold it yet.
-                    let guard = entry.writer.clone().try_lock_owned();
-                    index.insert(entry.clone());
-                    break (entry, guard);
+                    let guard = bundle.writer.clone().try_lock_owned();
+                    index.insert(bundle.clone());
+                    break (bundle, guard);
                 }
-                Room::Without(victim) => self.give_way(index, &victim, gave_way)?,
+                Room::Without(victim) => self.delete_for_room(index, &victim, deleted)?,
             }
         };
-        let made = self.create_upload(&entry);
+        let made = self.create_upload(&bundle);
         if let Err(error) = made {
-            self.forget(&entry);
-            let _ = self.disk.remove_dir(&self.upload_dir(entry.id));
+            self.unlist(&bundle);
+            let _ = self.disk.remove_dir(&self.upload_dir(bundle.id));
             return Err(self.io_failed(error));
         }
         drop(guard);
-        Ok(Declared { entry, is_new: true })
+        Ok(Declared { bundle, is_new: true })
     }
 
     /// Makes room for bytes of an upload that have arrived.
-    fn make_room(&self, entry: &Entry, bytes: u64, gave_way: &mut dyn FnMut(KeyId)) -> Result<(), StoreError> {
+    fn make_room(&self, bundle: &Bundle, bytes: u64, deleted: &mut dyn FnMut(KeyId)) -> Result<(), StoreError> {
         loop {
             let index = self.index();
             let room =
-                self.room_for(&index, &entry.meta, &entry.holder, Need::arrived(entry, bytes), SystemTime::now());
+                self.room_for(&index, &bundle.meta, &bundle.holder, Need::arrived(bundle, bytes), SystemTime::now());
             // There was room when the bundle was declared.
             match room.map_err(|_| StoreError::RoomTaken)? {
                 Room::Free => return Ok(()),
-                Room::Without(victim) => self.give_way(index, &victim, gave_way)?,
+                Room::Without(victim) => self.delete_for_room(index, &victim, deleted)?,
             }
         }
     }
 
     /// Deletes a bundle that no request has: from here on none finds it.
-    fn give_way(
+    fn delete_for_room(
         &self,
         index: MutexGuard<'_, Index>,
-        victim: &Entry,
-        gave_way: &mut dyn FnMut(KeyId),
+        victim: &Bundle,
+        deleted: &mut dyn FnMut(KeyId),
     ) -> Result<(), StoreError> {
-        let state = victim.take()?;
+        let state = victim.begin_delete()?;
         drop(index);
-        self.remove(victim, state)?;
-        tracing::info!(key = %victim.id, application = victim.meta.application, "bundle gave way");
-        gave_way(victim.id);
+        self.finish_delete(victim, state)?;
+        tracing::info!(key = %victim.id, application = victim.meta.application, "bundle deleted for another one");
+        deleted(victim.id);
         Ok(())
     }
 
-    fn create_upload(&self, entry: &Entry) -> io::Result<()> {
-        let dir = self.upload_dir(entry.id);
+    fn create_upload(&self, bundle: &Bundle) -> io::Result<()> {
+        let dir = self.upload_dir(bundle.id);
         self.disk.create_dir(&dir)?;
         self.disk.write_at(&dir.join(DATA), 0, &[])?;
-        self.disk.replace(&dir.join(META), &entry.meta.to_json()?)?;
+        self.disk.replace(&dir.join(META), &bundle.meta.to_json()?)?;
         self.disk.sync(&self.root.join("uploads"))
     }
 
     /// Checks that a chunk of `length` bytes (if known) may start at `offset`.
-    pub(crate) fn check_chunk(&self, entry: &Entry, offset: u64, length: Option<u64>) -> Result<(), StoreError> {
-        let progress = entry.expect_uploading()?;
+    pub(crate) fn check_chunk(&self, bundle: &Bundle, offset: u64, length: Option<u64>) -> Result<(), StoreError> {
+        let progress = bundle.expect_uploading()?;
         if offset != progress.offset {
             return Err(StoreError::OffsetMismatch { found: offset, have: progress.offset });
         }
         let end = offset.saturating_add(length.unwrap_or(0));
-        if end > entry.meta.length {
-            return Err(StoreError::TooLong { end, length: entry.meta.length });
+        if end > bundle.meta.length {
+            return Err(StoreError::TooLong { end, length: bundle.meta.length });
         }
         Ok(())
     }
@@ -205,51 +211,51 @@ impl Store {
     /// bundle's [`WriteGuard`]. On an error the upload keeps the bytes it had. Blocks.
     pub(crate) fn append(
         &self,
-        entry: &Entry,
+        bundle: &Bundle,
         bytes: &[u8],
-        gave_way: &mut dyn FnMut(KeyId),
+        deleted: &mut dyn FnMut(KeyId),
     ) -> Result<(), StoreError> {
-        let offset = entry.expect_uploading()?.offset;
-        self.check_chunk(entry, offset, Some(bytes.len() as u64))?;
-        self.make_room(entry, bytes.len() as u64, gave_way)?;
-        let path = self.upload_dir(entry.id).join(DATA);
+        let offset = bundle.expect_uploading()?.offset;
+        self.check_chunk(bundle, offset, Some(bytes.len() as u64))?;
+        self.make_room(bundle, bytes.len() as u64, deleted)?;
+        let path = self.upload_dir(bundle.id).join(DATA);
         if let Err(error) = self.disk.write_at(&path, offset, bytes) {
             // Bytes written in part are cut off, or overwritten later.
             let _ = self.disk.truncate(&path, offset);
             return Err(self.io_failed(error));
         }
         let mut index = self.index();
-        let mut progress = entry.progress();
+        let mut progress = bundle.progress();
         progress.offset = offset + bytes.len() as u64;
-        index.arrived(entry, offset, progress.offset);
+        index.arrived(bundle, offset, progress.offset);
         progress.touched = SystemTime::now();
         progress.used = progress.touched;
         Ok(())
     }
 
     /// The first `count` bytes of a bundle, or all if it has fewer. Blocks.
-    pub(crate) fn read_header(&self, entry: &Entry, count: usize) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn read_header(&self, bundle: &Bundle, count: usize) -> Result<Vec<u8>, StoreError> {
         use io::Read;
-        let count = (count as u64).min(entry.offset());
+        let count = (count as u64).min(bundle.offset());
         let mut header = Vec::new();
-        self.open(entry)?.take(count).read_to_end(&mut header)?;
+        self.open(bundle)?.take(count).read_to_end(&mut header)?;
         Ok(header)
     }
 
     /// Opens a bundle's bytes. Blocks.
-    pub(crate) fn open(&self, entry: &Entry) -> Result<Box<dyn io::Read + Send>, StoreError> {
-        let progress = *entry.progress();
+    pub(crate) fn open(&self, bundle: &Bundle) -> Result<Box<dyn io::Read + Send>, StoreError> {
+        let progress = *bundle.progress();
         let dir = match progress.state {
-            State::Uploading => self.upload_dir(entry.id),
-            State::Ready => self.key_dir(entry.id),
+            State::Uploading => self.upload_dir(bundle.id),
+            State::Ready => self.key_dir(bundle.id),
             State::Gone => return Err(StoreError::NotFound),
         };
         match self.disk.open(&dir.join(DATA)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !entry.is_gone() {
+                if !bundle.is_gone() {
                     // Not deleted by this service: the client has to upload it again.
-                    tracing::error!(key = %entry.id, dir = %dir.display(), "the bytes of a bundle are gone");
-                    self.forget(entry);
+                    tracing::error!(key = %bundle.id, dir = %dir.display(), "the bytes of a bundle are gone");
+                    self.unlist(bundle);
                 }
                 Err(StoreError::NotFound)
             }
@@ -258,23 +264,23 @@ impl Store {
     }
 
     /// Makes a complete, checked upload a finished bundle. The caller holds the bundle's [`WriteGuard`]. Blocks.
-    pub(crate) fn finish(&self, entry: &Entry) -> Result<(), StoreError> {
-        let progress = entry.expect_uploading()?;
-        if progress.offset != entry.meta.length {
-            return Err(incomplete(progress.offset, entry.meta.length));
+    pub(crate) fn finish(&self, bundle: &Bundle) -> Result<(), StoreError> {
+        let progress = bundle.expect_uploading()?;
+        if progress.offset != bundle.meta.length {
+            return Err(incomplete(progress.offset, bundle.meta.length));
         }
         let now = SystemTime::now();
-        self.commit(entry, now).map_err(|error| self.io_failed(error))?;
-        let mut progress = entry.progress();
+        self.commit(bundle, now).map_err(|error| self.io_failed(error))?;
+        let mut progress = bundle.progress();
         progress.state = State::Ready;
         (progress.touched, progress.used) = (now, now);
         Ok(())
     }
 
-    fn commit(&self, entry: &Entry, now: SystemTime) -> io::Result<()> {
-        let (upload, key) = (self.upload_dir(entry.id), self.key_dir(entry.id));
+    fn commit(&self, bundle: &Bundle, now: SystemTime) -> io::Result<()> {
+        let (upload, key) = (self.upload_dir(bundle.id), self.key_dir(bundle.id));
         self.disk.sync(&upload.join(DATA))?;
-        self.disk.replace(&upload.join(META), &entry.meta.finished(now).to_json()?)?;
+        self.disk.replace(&upload.join(META), &bundle.meta.finished(now).to_json()?)?;
         self.disk.rename(&upload, &key)?;
         let synced = self.disk.sync(&self.root.join("keys")).and_then(|()| self.disk.sync(&self.root.join("uploads")));
         if synced.is_err() {
@@ -283,50 +289,50 @@ impl Store {
         synced
     }
 
-    /// Removes a bundle. The caller holds its [`WriteGuard`]. Blocks.
-    pub(crate) fn discard(&self, entry: &Entry) -> Result<(), StoreError> {
-        let state = entry.take()?;
-        self.remove(entry, state)
+    /// Deletes a bundle. The caller holds its [`WriteGuard`]. Blocks.
+    pub(crate) fn delete(&self, bundle: &Bundle) -> Result<(), StoreError> {
+        let state = bundle.begin_delete()?;
+        self.finish_delete(bundle, state)
     }
 
-    /// Removes a bundle that was taken; `state` is its state before. Blocks.
-    fn remove(&self, entry: &Entry, state: State) -> Result<(), StoreError> {
+    /// Deletes a bundle that no request finds any more; `state` is its state before. Blocks.
+    fn finish_delete(&self, bundle: &Bundle, state: State) -> Result<(), StoreError> {
         let dir = match state {
-            State::Uploading => self.upload_dir(entry.id),
-            State::Ready => self.key_dir(entry.id),
+            State::Uploading => self.upload_dir(bundle.id),
+            State::Ready => self.key_dir(bundle.id),
             State::Gone => return Err(StoreError::NotFound),
         };
-        let trash = self.root.join("trash").join(entry.id.to_string());
+        let trash = self.root.join("trash").join(bundle.id.to_string());
         match self.disk.rename(&dir, &trash) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                entry.progress().state = state;
+                bundle.progress().state = state;
                 return Err(self.io_failed(error));
             }
-            _ => self.forget(entry),
+            _ => self.unlist(bundle),
         }
         // No request can find it any more; the next start of the service empties the trash.
         if let Err(error) = self.disk.remove_dir(&trash) {
-            tracing::warn!(key = %entry.id, %error, "removed bundle is still in the trash");
+            tracing::warn!(key = %bundle.id, %error, "deleted bundle is still in the trash");
         }
         Ok(())
     }
 
-    /// Removes expired bundles that no request is writing. Returns the ids of the removed bundles. Blocks.
+    /// Deletes expired bundles that no request is writing. Returns their ids. Blocks.
     pub(crate) fn sweep(&self) -> Vec<KeyId> {
         let now = SystemTime::now();
         let expired: Vec<_> = {
             let index = self.index();
-            index.all().filter(|entry| entry.expires(&self.policy) <= now).cloned().collect()
+            index.all().filter(|bundle| bundle.expires(&self.policy) <= now).cloned().collect()
         };
-        let mut removed = Vec::new();
-        for entry in expired {
-            let Ok(_guard) = entry.writer.clone().try_lock_owned() else { continue };
-            match self.discard(&entry) {
-                Ok(()) => removed.push(entry.id),
-                Err(error) => tracing::error!(key = %entry.id, %error, "cannot remove bundle"),
+        let mut deleted = Vec::new();
+        for bundle in expired {
+            let Ok(_guard) = bundle.writer.clone().try_lock_owned() else { continue };
+            match self.delete(&bundle) {
+                Ok(()) => deleted.push(bundle.id),
+                Err(error) => tracing::error!(key = %bundle.id, %error, "cannot delete bundle"),
             }
         }
-        removed
+        deleted
     }
 
     /// Writes and removes a small file to find out whether the disk works. A full disk counts as working, because
@@ -351,8 +357,8 @@ impl Store {
 
     pub(crate) fn totals(&self) -> Totals {
         let (mut totals, now) = (Totals::default(), SystemTime::now());
-        for entry in self.index().all().filter(|entry| entry.expires(&self.policy) > now) {
-            let progress = *entry.progress();
+        for bundle in self.index().all().filter(|bundle| bundle.expires(&self.policy) > now) {
+            let progress = *bundle.progress();
             totals.bytes += progress.offset;
             match progress.state {
                 State::Ready => totals.ready += 1,
@@ -372,9 +378,10 @@ impl Store {
         StoreError::Io(error)
     }
 
-    fn forget(&self, entry: &Entry) {
-        entry.progress().state = State::Gone;
-        self.index().remove(entry);
+    /// Lets no request find a bundle any more. Its files stay.
+    fn unlist(&self, bundle: &Bundle) {
+        bundle.progress().state = State::Gone;
+        self.index().remove(bundle);
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {

@@ -1,9 +1,9 @@
-//! The room that a new entry needs, and what gives it.
+//! The room that a bundle needs, and what gives it.
 
 use std::sync::Arc;
 
 use crate::store::index::{MIN_BYTES, weight};
-use crate::store::{Entry, Meta};
+use crate::store::{Bundle, Meta};
 
 /// Room that a bundle needs.
 #[derive(Clone, Copy)]
@@ -22,10 +22,10 @@ impl Need {
     }
 
     /// The room that newly arrived bytes of an upload need.
-    pub(super) fn arrived(entry: &Entry, bytes: u64) -> Self {
-        let offset = entry.offset();
+    pub(super) fn arrived(bundle: &Bundle, bytes: u64) -> Self {
+        let offset = bundle.offset();
         let [held, then] = [offset, offset.saturating_add(bytes)].map(weight);
-        Need { now: then - held, in_all: entry.meta.length.max(MIN_BYTES).saturating_sub(held) }
+        Need { now: then - held, in_all: bundle.meta.length.max(MIN_BYTES).saturating_sub(held) }
     }
 }
 
@@ -34,5 +34,5 @@ pub(super) enum Room {
     /// Yes.
     Free,
     /// Only without this one, which no request uses.
-    Without(Arc<Entry>),
+    Without(Arc<Bundle>),
 }

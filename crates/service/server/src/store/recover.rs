@@ -9,16 +9,16 @@ use std::time::SystemTime;
 
 use unspoken_files::{check_own_directory, open_lock_file};
 
-use super::{DATA, Entry, Holder, KeyId, META, Meta, Store, StorePolicy};
+use super::{Bundle, DATA, Holder, KeyId, META, Meta, Store, StorePolicy};
 use crate::disk::Disk;
-use crate::store::entry::State;
+use crate::store::bundle::State;
 
 /// Longest `meta.json` that is read.
 const MAX_META_BYTES: u64 = 64 << 10;
 
 impl Store {
     /// Opens the store in `root`, which is made if missing. Uploads resume where their bytes end. Invalid uploads are
-    /// removed. Invalid finished bundles are not loaded; they are left on disk and logged. Blocks.
+    /// deleted. Invalid finished bundles are not loaded; they are left on disk and logged. Blocks.
     pub(crate) fn open_at(disk: Arc<dyn Disk>, root: &Path, policy: StorePolicy) -> io::Result<Self> {
         disk.create_dir(root)?;
         check_own_directory(root)?;
@@ -44,7 +44,7 @@ impl Store {
     fn recover_keys(&self) -> io::Result<()> {
         for dir in self.disk.list(&self.root.join("keys"))? {
             match self.recover_key(&dir) {
-                Ok(entry) => self.insert(entry),
+                Ok(bundle) => self.insert(bundle),
                 Err(found) => {
                     tracing::error!(dir = %dir.display(), found, "finished bundle is unusable");
                 }
@@ -53,7 +53,7 @@ impl Store {
         Ok(())
     }
 
-    fn recover_key(&self, dir: &Path) -> Result<Entry, String> {
+    fn recover_key(&self, dir: &Path) -> Result<Bundle, String> {
         let (id, meta) = self.read_meta(dir)?;
         let holder = Holder::stored(&meta);
         let finished = meta.finished_at().ok_or("meta.json says it is not finished")?;
@@ -61,18 +61,18 @@ impl Store {
         if length != meta.length {
             return Err(format!("{length} bytes, needed {}", meta.length));
         }
-        Ok(Entry::new(id, meta, holder, State::Ready, length, finished))
+        Ok(Bundle::new(id, meta, holder, State::Ready, length, finished))
     }
 
     fn recover_uploads(&self) -> io::Result<()> {
         for dir in self.disk.list(&self.root.join("uploads"))? {
             match self.recover_upload(&dir) {
-                Ok(entry) => {
-                    tracing::info!(key = %entry.id, offset = entry.offset(), "upload can resume");
-                    self.insert(entry);
+                Ok(bundle) => {
+                    tracing::info!(key = %bundle.id, offset = bundle.offset(), "upload can resume");
+                    self.insert(bundle);
                 }
                 Err(found) => {
-                    tracing::warn!(dir = %dir.display(), found, "unusable upload is removed");
+                    tracing::warn!(dir = %dir.display(), found, "unusable upload is deleted");
                     self.disk.remove_dir(&dir)?;
                 }
             }
@@ -80,14 +80,14 @@ impl Store {
         Ok(())
     }
 
-    fn recover_upload(&self, dir: &Path) -> Result<Entry, String> {
+    fn recover_upload(&self, dir: &Path) -> Result<Bundle, String> {
         let (id, meta) = self.read_meta(dir)?;
         let holder = Holder::stored(&meta);
         let length = self.data_length(dir)?;
         if length > meta.length {
             return Err(format!("{length} bytes, at most {} were declared", meta.length));
         }
-        Ok(Entry::new(id, meta, holder, State::Uploading, length, SystemTime::now()))
+        Ok(Bundle::new(id, meta, holder, State::Uploading, length, SystemTime::now()))
     }
 
     fn read_meta(&self, dir: &Path) -> Result<(KeyId, Meta), String> {
@@ -103,8 +103,8 @@ impl Store {
         self.disk.length(&dir.join(DATA)).map_err(|error| format!("data: {error}"))
     }
 
-    fn insert(&self, entry: Entry) {
-        self.index().insert(Arc::new(entry));
+    fn insert(&self, bundle: Bundle) {
+        self.index().insert(Arc::new(bundle));
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use super::holder::Holder;
 use super::index::{HolderBundles, Index};
-use super::{Entry, Meta, Store, StoreError, StorePolicy};
-use crate::store::entry::State;
+use super::{Bundle, Meta, Store, StoreError, StorePolicy};
+use crate::store::bundle::State;
 use crate::store::index::weight;
 use crate::store::{Need, Room};
 
@@ -53,24 +53,24 @@ impl StorePolicy {
     }
 
     /// Why the owner of a `new` bundle may delete this one, if it may.
-    fn reason(&self, entry: &Entry, new: &Meta, now: SystemTime) -> Option<Reason> {
-        let progress = *entry.progress();
+    fn reason(&self, bundle: &Bundle, new: &Meta, now: SystemTime) -> Option<Reason> {
+        let progress = *bundle.progress();
         if progress.state == State::Gone {
             return None;
         }
-        if entry.expires(self) <= now {
+        if bundle.expires(self) <= now {
             return Some(Reason::Expired);
         }
         let arriving = progress.state == State::Uploading && progress.touched + UPLOAD_PAUSE > now;
-        if arriving || !(entry.meta.is_anonymous() || entry.meta.owner == new.owner) {
+        if arriving || !(bundle.meta.is_anonymous() || bundle.meta.owner == new.owner) {
             return None;
         }
         if progress.state == State::Uploading && progress.offset == 0 {
             return Some(Reason::Empty);
         }
-        match self.key_sets.contains(&entry.meta.key_set) {
+        match self.key_sets.contains(&bundle.meta.key_set) {
             false => Some(Reason::NotOffered),
-            true => entry.meta.is_anonymous().then_some(Reason::Anonymous),
+            true => bundle.meta.is_anonymous().then_some(Reason::Anonymous),
         }
     }
 }
@@ -78,7 +78,7 @@ impl StorePolicy {
 impl Store {
     /// Sets the limits that depend on the disk, and logs them.
     pub(super) fn resolve_policy(&mut self) -> io::Result<()> {
-        let stored = self.index().all().map(|entry| entry.offset()).sum();
+        let stored = self.index().all().map(|bundle| bundle.offset()).sum();
         let free = self.disk.free_bytes(&self.root)?;
         self.policy.resolve(free, stored);
         let StorePolicy { key_disk_bytes, key_bytes_per_token, .. } = self.policy;
@@ -141,37 +141,37 @@ impl Store {
     /// The bundles that may be deleted for a new one, with what decides their order.
     fn idle<'a>(
         &self,
-        entries: impl Iterator<Item = &'a Arc<Entry>>,
+        bundles: impl Iterator<Item = &'a Arc<Bundle>>,
         new: &Meta,
         now: SystemTime,
     ) -> impl Iterator<Item = Idle<'a>> {
-        let unused = entries.filter(|entry| Arc::strong_count(entry) == 1);
-        unused.filter_map(move |entry| Some(((self.policy.reason(entry, new, now)?, entry.progress().used), entry)))
+        let unused = bundles.filter(|bundle| Arc::strong_count(bundle) == 1);
+        unused.filter_map(move |bundle| Some(((self.policy.reason(bundle, new, now)?, bundle.progress().used), bundle)))
     }
 
     /// The bundle that is deleted first for a new one.
     fn first_idle<'a>(
         &self,
-        entries: impl Iterator<Item = &'a Arc<Entry>>,
+        bundles: impl Iterator<Item = &'a Arc<Bundle>>,
         new: &Meta,
         now: SystemTime,
     ) -> Option<Room> {
-        let first = self.idle(entries, new, now).min_by_key(|&(order, _)| order);
-        first.map(|(_, entry)| Room::Without(Arc::clone(entry)))
+        let first = self.idle(bundles, new, now).min_by_key(|&(order, _)| order);
+        first.map(|(_, bundle)| Room::Without(Arc::clone(bundle)))
     }
 
     /// The oldest upload without a byte, if the holder of a new bundle has too many of them.
-    fn surplus_upload(index: &Index, holder: &Holder) -> Option<Arc<Entry>> {
+    fn surplus_upload(index: &Index, holder: &Holder) -> Option<Arc<Bundle>> {
         if index.held(holder).map_or(0, HolderBundles::empty_count) < MAX_EMPTY_UPLOADS {
             return None;
         }
-        let unused = index.empty_of(holder).filter(|entry| Arc::strong_count(entry) == 1);
-        unused.min_by_key(|entry| entry.progress().touched).cloned()
+        let unused = index.empty_of(holder).filter(|bundle| Arc::strong_count(bundle) == 1);
+        unused.min_by_key(|bundle| bundle.progress().touched).cloned()
     }
 }
 
 /// A bundle that may be deleted, and what decides its turn: the smallest is the first.
-type Idle<'a> = ((Reason, SystemTime), &'a Arc<Entry>);
+type Idle<'a> = ((Reason, SystemTime), &'a Arc<Bundle>);
 
 /// Whether there is room below a limit, of which `used` bytes are taken, some of them by the bundles that `idle`
 /// returns. It is called only if something has to be deleted now or later, because it examines all bundles. Otherwise
@@ -186,10 +186,10 @@ fn room_within<'a, I: Iterator<Item = Idle<'a>>>(
         return Ok(Room::Free);
     }
     let (mut kept, mut first) = (used, None);
-    for (order, entry) in idle() {
-        kept = kept.saturating_sub(weight(entry.offset()));
+    for (order, bundle) in idle() {
+        kept = kept.saturating_sub(weight(bundle.offset()));
         if first.is_none_or(|(least, _)| order < least) {
-            first = Some((order, entry));
+            first = Some((order, bundle));
         }
     }
     if kept.saturating_add(need.in_all) > limit {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
-use unspoken_server::{Applications, ConfigError, ServeError, Server, ServerConfig, TlsFiles};
+use unspoken_server::{Applications, Server, ServerConfig, ServerError, TlsFiles};
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -122,10 +122,10 @@ fn a_service_open_to_the_network_must_be_meant() {
     let mut config = Setup::new().config;
     config.data_dir = dir.path().to_owned();
     config.listen = "0.0.0.0:0".parse().unwrap();
-    assert!(matches!(config.check(), Err(ConfigError::Open { .. })));
+    assert!(matches!(config.check(), Err(ServerError::OpenToAll { .. })));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bound = runtime.block_on(Server::bind(config.clone(), Applications::new()));
-    assert!(matches!(bound.err(), Some(ServeError::Config(ConfigError::Open { .. }))));
+    assert!(matches!(bound.err(), Some(ServerError::OpenToAll { .. })));
     config.allow_anonymous = true;
     config.check().unwrap();
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use unspoken_server::{CapacityError, ConfigError, ServeError, Server, ServerConfig};
+use unspoken_server::{Server, ServerConfig, ServerError};
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -147,7 +147,7 @@ fn a_configuration_that_makes_no_sense_is_named() {
         let error = ServerConfig::from_toml(text).unwrap().check().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    assert!(matches!(ServerConfig::from_toml("lisen = 1"), Err(ConfigError::Toml(_))));
+    assert!(matches!(ServerConfig::from_toml("lisen = 1"), Err(ServerError::Syntax(_))));
     let config = Setup::new().config;
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(ServerConfig::from_json(&json).unwrap(), config);
@@ -173,7 +173,7 @@ fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
     bind(enough + 1, 1).unwrap();
     for (memory, prepared) in [(enough - 1, 0), (enough, 1), (enough, u64::MAX), (1, 0)] {
         let refused = bind(memory, prepared).unwrap_err();
-        assert!(matches!(refused, ServeError::Capacity(CapacityError::Memory { limit, .. }) if limit == memory));
+        assert!(matches!(refused, ServerError::Memory { limit, .. } if limit == memory));
     }
     let refused = bind(enough, 1).unwrap_err().to_string();
     for part in [

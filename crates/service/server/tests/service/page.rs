@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use unspoken_server::{Applications, ConfigError, ServeError, Server};
+use unspoken_server::{Applications, Server, ServerError};
 
 use crate::support::*;
 
@@ -282,7 +282,7 @@ fn a_directory_that_is_no_page_is_refused() {
     };
     bind(&|_| {}).unwrap();
     let refused = bind(&|dir| std::fs::remove_file(dir.join("index.html")).unwrap()).unwrap_err();
-    assert!(matches!(refused, ServeError::Config(ConfigError::Web { .. })));
+    assert!(matches!(refused, ServerError::NoPage { .. }));
     assert!(refused.to_string().contains("index.html") && refused.to_string().contains("make web"), "{refused}");
     for (name, says) in [
         ("v1", "URL of a part of the service"),

@@ -4,7 +4,7 @@ use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
 
 use super::Stop;
-use crate::error::CompressError;
+use crate::error::EmbeddingError;
 
 /// Number of dimensions per thread that are solved at once.
 const LANES: usize = 8;
@@ -30,7 +30,7 @@ pub(super) fn least_squares(
     (subtables, count): (usize, usize),
     columns: &mut Array2<f32>,
     stop: Stop,
-) -> Result<(), CompressError> {
+) -> Result<(), EmbeddingError> {
     let selected: Vec<u32> =
         codes.iter().enumerate().map(|(i, &code)| ((i % subtables) * count + usize::from(code)) as u32).collect();
     let mut diagonal = vec![RIDGE; subtables * count];
@@ -43,7 +43,7 @@ pub(super) fn least_squares(
             let lanes = group * LANES..((group + 1) * LANES).min(rows.ncols());
             system.solve(rows.slice(s![.., lanes.clone()]), columns.slice(s![.., lanes]), stop)
         })
-        .collect::<Result<_, CompressError>>()?;
+        .collect::<Result<_, EmbeddingError>>()?;
     for (group, solved) in solved.iter().enumerate() {
         for (mut column, solved) in columns.rows_mut().into_iter().zip(solved) {
             let lanes = column.iter_mut().skip(group * LANES).zip(solved);
@@ -62,7 +62,7 @@ struct System<'a> {
 }
 
 impl System<'_> {
-    fn solve(&self, rows: ArrayView2<f32>, start: ArrayView2<f32>, stop: Stop) -> Result<Vec<Lanes>, CompressError> {
+    fn solve(&self, rows: ArrayView2<f32>, start: ArrayView2<f32>, stop: Stop) -> Result<Vec<Lanes>, EmbeddingError> {
         let mut solution: Vec<Lanes> = start.rows().into_iter().map(|row| lanes(row.iter())).collect();
         // B^T X - (B^T B + ridge) C = B^T (X - B C) - ridge C
         let mut residual: Vec<Lanes> = solution.iter().map(|column| column.map(|value| -RIDGE * value)).collect();

@@ -24,7 +24,7 @@ use search::Search;
 
 use super::{Phase, Progress, Stop, Watch, assemble, products, relative_error, residual, rows_of, squared_errors};
 use crate::compressed::{AdditiveRecord, CompressedTable, CompressionRecord};
-use crate::error::CompressError;
+use crate::error::EmbeddingError;
 use crate::shape::Shape;
 use crate::table::EmbeddingTable;
 
@@ -34,13 +34,13 @@ const FIRST_ROUND_STREAM: u64 = 1;
 /// within a fraction of a second.
 ///
 /// # Errors
-/// [`CompressError::Option`] for an option outside its range, [`CompressError::Cancelled`].
+/// [`EmbeddingError::Option`] for an option outside its range, [`EmbeddingError::Cancelled`].
 pub fn compress(
     table: &EmbeddingTable,
     options: &CompressOptions,
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
-) -> Result<CompressedTable, CompressError> {
+) -> Result<CompressedTable, EmbeddingError> {
     let shape = options.shape(table.width())?;
     let steps = options.subtables * options.start_rounds + options.rounds;
     let mut watch = Watch { progress, cancel, step: 0, steps };

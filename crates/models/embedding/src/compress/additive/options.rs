@@ -1,7 +1,7 @@
 //! Options of additive quantisation.
 
 use crate::compress::check_shape;
-use crate::error::CompressError;
+use crate::error::{EmbeddingError, check_option};
 use crate::shape::Shape;
 
 /// Options of compression by additive quantisation. The defaults are the paper's `l = 4` subtables, and settings that
@@ -40,15 +40,12 @@ impl CompressOptions {
     /// The shape of the compressed table. Checks all options.
     ///
     /// # Errors
-    /// [`CompressError::Option`] for the first option outside its range.
-    pub(super) fn shape(&self, width: usize) -> Result<Shape, CompressError> {
+    /// [`EmbeddingError::Option`] for the first option outside its range.
+    pub(super) fn shape(&self, width: usize) -> Result<Shape, EmbeddingError> {
         let shape = check_shape(Shape { subtables: self.subtables, columns: self.columns, width })?;
         let ranges = [("start_rounds", self.start_rounds, 1), ("rounds", self.rounds, 1), ("trials", self.trials, 0)];
         for (name, found, least) in ranges {
-            if !(least..=1000).contains(&found) {
-                let (found, needed) = (found.to_string(), format!("{least} to 1000"));
-                return Err(CompressError::Option { name, found, needed });
-            }
+            check_option(name, found, (least..=1000).contains(&found), &format!("{least} to 1000"))?;
         }
         Ok(shape)
     }

@@ -6,7 +6,7 @@ use unspoken_store::Random;
 
 use super::Stop;
 use super::products::{inner_products, smallest, squared_lengths};
-use crate::error::CompressError;
+use crate::error::EmbeddingError;
 use crate::shape::Shape;
 
 /// Number of rows per thread whose inner products with all columns are in memory at once.
@@ -26,14 +26,14 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(shape: Shape, columns: ArrayView2<'a, f32>, stop: Stop) -> Result<Self, CompressError> {
+    pub(super) fn new(shape: Shape, columns: ArrayView2<'a, f32>, stop: Stop) -> Result<Self, EmbeddingError> {
         let mut doubled = Array2::zeros((shape.all_columns(), shape.all_columns()));
         let blocks: Vec<_> = doubled.axis_chunks_iter_mut(ndarray::Axis(0), BLOCK_ROWS).enumerate().collect();
         blocks.into_par_iter().try_for_each(|(block, out)| {
             stop.check()?;
             let first = block * BLOCK_ROWS;
             inner_products(columns.slice(s![first..first + out.nrows(), ..]), columns, 2.0, out);
-            Ok::<(), CompressError>(())
+            Ok::<(), EmbeddingError>(())
         })?;
         Ok(Self { shape, columns, lengths: squared_lengths(columns), doubled })
     }
@@ -48,7 +48,7 @@ impl<'a> Search<'a> {
         trials: usize,
         (seed, stream): (u64, u64),
         stop: Stop,
-    ) -> Result<(), CompressError> {
+    ) -> Result<(), EmbeddingError> {
         let subtables = self.shape.subtables;
         codes.par_chunks_mut(BLOCK_ROWS * subtables).enumerate().try_for_each(|(block, codes)| {
             stop.check()?;

@@ -6,7 +6,7 @@ use unspoken_store::Random;
 
 use super::products::{inner_products, smallest, squared_lengths};
 use super::{Phase, Stop, Watch};
-use crate::error::CompressError;
+use crate::error::EmbeddingError;
 
 /// Number of rows per thread whose distances are in memory at once.
 const BLOCK_ROWS: usize = 128;
@@ -14,7 +14,7 @@ const BLOCK_ROWS: usize = 128;
 const SAMPLE_PER_COLUMN: usize = 64;
 
 /// The index of the nearest column for each row.
-fn nearest(rows: ArrayView2<f32>, columns: ArrayView2<f32>, stop: Stop) -> Result<Vec<u16>, CompressError> {
+fn nearest(rows: ArrayView2<f32>, columns: ArrayView2<f32>, stop: Stop) -> Result<Vec<u16>, EmbeddingError> {
     let lengths = squared_lengths(columns);
     let blocks = rows.nrows().div_ceil(BLOCK_ROWS);
     let found: Vec<Vec<u16>> = (0..blocks)
@@ -31,7 +31,7 @@ fn nearest(rows: ArrayView2<f32>, columns: ArrayView2<f32>, stop: Stop) -> Resul
             };
             Ok(distances.rows_mut().into_iter().map(of_row).collect())
         })
-        .collect::<Result<_, CompressError>>()?;
+        .collect::<Result<_, EmbeddingError>>()?;
     Ok(found.concat())
 }
 
@@ -43,7 +43,7 @@ fn k_means(
     rounds: usize,
     random: &mut Random,
     watch: &mut Watch,
-) -> Result<Array2<f32>, CompressError> {
+) -> Result<Array2<f32>, EmbeddingError> {
     let sample = rows.select(Axis(0), &random.distinct(count * SAMPLE_PER_COLUMN, rows.nrows()));
     let mut columns = Array2::zeros((count, rows.ncols()));
     for (mut column, row) in columns.rows_mut().into_iter().zip(sample.rows()) {
@@ -75,7 +75,7 @@ pub(super) fn residual_k_means(
     rounds: usize,
     seed: u64,
     watch: &mut Watch,
-) -> Result<(Array2<f32>, Vec<u16>), CompressError> {
+) -> Result<(Array2<f32>, Vec<u16>), EmbeddingError> {
     let mut random = Random::new(seed, START_STREAM);
     let mut residual = rows.to_owned();
     let mut columns = Array2::zeros((subtables * count, rows.ncols()));

@@ -20,7 +20,7 @@ use unspoken_store::Random;
 
 use super::{Phase, Progress, Stop, Watch, assemble, relative_error, rows_of};
 use crate::compressed::{CompressedTable, CompressionRecord};
-use crate::error::CompressError;
+use crate::error::EmbeddingError;
 use crate::shape::Shape;
 use crate::table::EmbeddingTable;
 
@@ -37,14 +37,14 @@ const ENCODE_ROWS: usize = 256;
 /// the next batch.
 ///
 /// # Errors
-/// [`CompressError::Option`] for an option outside its range, [`CompressError::Cancelled`],
-/// [`CompressError::Diverged`].
+/// [`EmbeddingError::Option`] for an option outside its range, [`EmbeddingError::Cancelled`],
+/// [`EmbeddingError::Diverged`].
 pub fn compress_by_gumbel(
     table: &EmbeddingTable,
     options: &GumbelOptions,
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
-) -> Result<CompressedTable, CompressError> {
+) -> Result<CompressedTable, EmbeddingError> {
     let shape = options.shape(table.width())?;
     let mut watch = Watch { progress, cancel, step: 0, steps: options.epochs };
     let rows = rows_of(table)?;
@@ -57,14 +57,14 @@ pub fn compress_by_gumbel(
         let (codes, columns) = (trainer.codes(watch.stop())?, trainer.network.columns.mapv(|value| value * scale));
         let error = relative_error(rows, &codes, shape, &columns);
         if !error.is_finite() {
-            return Err(CompressError::Diverged { epoch });
+            return Err(EmbeddingError::Diverged { epoch });
         }
         watch.report(Phase::Train, Some(error));
         if best.as_ref().is_none_or(|(least, ..)| error < *least) {
             best = Some((error, codes, columns));
         }
     }
-    let (_, codes, columns) = best.ok_or(CompressError::Diverged { epoch: options.epochs })?;
+    let (_, codes, columns) = best.ok_or(EmbeddingError::Diverged { epoch: options.epochs })?;
     let record = CompressionRecord::Gumbel(options.record(table.tokens().len()));
     assemble(table, record, shape, codes, &columns)
 }
@@ -104,7 +104,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// One pass over all rows in random order.
-    fn epoch(&mut self, stop: Stop) -> Result<(), CompressError> {
+    fn epoch(&mut self, stop: Stop) -> Result<(), EmbeddingError> {
         self.shuffling.shuffle(&mut self.order);
         for start in (0..self.order.len()).step_by(self.options.batch) {
             stop.check()?;
@@ -137,14 +137,14 @@ impl<'a> Trainer<'a> {
     }
 
     /// The codes of all rows, rows x subtables.
-    fn codes(&self, stop: Stop) -> Result<Vec<u16>, CompressError> {
+    fn codes(&self, stop: Stop) -> Result<Vec<u16>, EmbeddingError> {
         let blocks = self.rows.nrows().div_ceil(ENCODE_ROWS);
         let block = |block: usize| {
             stop.check()?;
             let first = block * ENCODE_ROWS;
             Ok(self.network.encode(self.rows.slice(s![first..(first + ENCODE_ROWS).min(self.rows.nrows()), ..])))
         };
-        let found: Vec<Vec<u16>> = (0..blocks).into_par_iter().map(block).collect::<Result<_, CompressError>>()?;
+        let found: Vec<Vec<u16>> = (0..blocks).into_par_iter().map(block).collect::<Result<_, EmbeddingError>>()?;
         Ok(found.concat())
     }
 }

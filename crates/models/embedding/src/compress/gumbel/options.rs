@@ -2,7 +2,7 @@
 
 use crate::compress::check_shape;
 use crate::compressed::GumbelRecord;
-use crate::error::CompressError;
+use crate::error::{EmbeddingError, check_option};
 use crate::shape::Shape;
 
 /// Maximum number of columns of all subtables together: the weights of the network and their gradients need 1 GB then.
@@ -39,16 +39,16 @@ impl GumbelOptions {
     /// The shape of the compressed table. Checks all options.
     ///
     /// # Errors
-    /// [`CompressError::Option`] for the first option outside its range.
-    pub(super) fn shape(&self, width: usize) -> Result<Shape, CompressError> {
+    /// [`EmbeddingError::Option`] for the first option outside its range.
+    pub(super) fn shape(&self, width: usize) -> Result<Shape, EmbeddingError> {
         let shape = check_shape(Shape { subtables: self.subtables, columns: self.columns, width })?;
         let all = shape.all_columns();
-        option("columns of all subtables", all, all <= MAX_COLUMNS, "at most 8192 for this method")?;
-        option("epochs", self.epochs, (1..=10000).contains(&self.epochs), "1 to 10000")?;
-        option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
-        option("rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "above 0, at most 1")?;
+        check_option("columns of all subtables", all, all <= MAX_COLUMNS, "at most 8192 for this method")?;
+        check_option("epochs", self.epochs, (1..=10000).contains(&self.epochs), "1 to 10000")?;
+        check_option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
+        check_option("rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "above 0, at most 1")?;
         let temperature = self.temperature;
-        option("temperature", temperature, (0.01..=10.0).contains(&temperature), "0.01 to 10")?;
+        check_option("temperature", temperature, (0.01..=10.0).contains(&temperature), "0.01 to 10")?;
         Ok(shape)
     }
 
@@ -57,11 +57,4 @@ impl GumbelOptions {
         let Self { seed, epochs, batch, rate, temperature, .. } = *self;
         GumbelRecord { seed, epochs, batch, rate, temperature, tokens }
     }
-}
-
-fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &str) -> Result<(), CompressError> {
-    if allowed {
-        return Ok(());
-    }
-    Err(CompressError::Option { name, found: found.to_string(), needed: needed.to_owned() })
 }

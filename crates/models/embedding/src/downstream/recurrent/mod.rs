@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use unspoken_store::Random;
 
 use super::part::{Accuracy, Part};
-use crate::error::TaskError;
+use crate::error::EmbeddingError;
 use crate::table::EmbeddingTable;
 
 /// Streams of random numbers.
@@ -67,7 +67,7 @@ pub(super) fn accuracy(
     options: &RecurrentOptions,
     progress: &mut dyn FnMut(&RecurrentProgress),
     cancel: &AtomicBool,
-) -> Result<Accuracy, TaskError> {
+) -> Result<Accuracy, EmbeddingError> {
     options.check()?;
     let embeddings = scaled(table);
     let all = examples(train, options.max_tokens);
@@ -83,7 +83,7 @@ pub(super) fn accuracy(
         shuffling.shuffle(&mut order);
         for batch in order.chunks(options.batch) {
             if cancel.load(Ordering::Relaxed) {
-                return Err(TaskError::Cancelled { epoch });
+                return Err(EmbeddingError::Cancelled { step: epoch });
             }
             let gradient = gradient(&model, embeddings.view(), batch);
             optimiser.step(&mut model, &gradient, options.rate);
@@ -93,7 +93,7 @@ pub(super) fn accuracy(
         let found = judged(&model, embeddings.view(), judge);
         let loss = found.mean_loss();
         if !loss.is_finite() {
-            return Err(TaskError::Diverged { epoch });
+            return Err(EmbeddingError::Diverged { epoch });
         }
         progress(&RecurrentProgress { epoch, epochs: options.epochs, loss, accuracy: found.accuracy() });
         if best.as_ref().is_none_or(|(least, _)| loss < *least) {

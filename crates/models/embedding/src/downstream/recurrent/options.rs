@@ -1,6 +1,6 @@
 //! Options of the recurrent classifier.
 
-use crate::error::TaskError;
+use crate::error::{EmbeddingError, check_option};
 
 /// Options of the recurrent classifier. The lookup paper has 150 hidden numbers, batches of 128, a rate of 0.0001, 400
 /// tokens and 300 epochs on 25,000 reviews, which takes days without a GPU; the defaults take minutes.
@@ -32,20 +32,13 @@ impl Default for RecurrentOptions {
 
 impl RecurrentOptions {
     /// # Errors
-    /// [`TaskError::Option`] for the first option outside its range.
-    pub(super) fn check(&self) -> Result<(), TaskError> {
-        option("hidden", self.hidden, (1..=1024).contains(&self.hidden), "1 to 1024")?;
-        option("max_tokens", self.max_tokens, (1..=10000).contains(&self.max_tokens), "1 to 10000")?;
-        option("reviews", self.reviews, self.reviews >= 2, "2 or more")?;
-        option("epochs", self.epochs, (1..=10000).contains(&self.epochs), "1 to 10000")?;
-        option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
-        option("rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "above 0, at most 1")
+    /// [`EmbeddingError::Option`] for the first option outside its range.
+    pub(super) fn check(&self) -> Result<(), EmbeddingError> {
+        check_option("hidden", self.hidden, (1..=1024).contains(&self.hidden), "1 to 1024")?;
+        check_option("max_tokens", self.max_tokens, (1..=10000).contains(&self.max_tokens), "1 to 10000")?;
+        check_option("reviews", self.reviews, self.reviews >= 2, "2 or more")?;
+        check_option("epochs", self.epochs, (1..=10000).contains(&self.epochs), "1 to 10000")?;
+        check_option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
+        check_option("rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "above 0, at most 1")
     }
-}
-
-fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &'static str) -> Result<(), TaskError> {
-    if allowed {
-        return Ok(());
-    }
-    Err(TaskError::Option { name, found: found.to_string(), needed })
 }

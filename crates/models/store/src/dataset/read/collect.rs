@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::dataset::Dataset;
-use crate::error::DataError;
+use crate::error::StoreError;
 
 /// Maximum bytes of one record: far above a mail or a review.
 pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
@@ -28,18 +28,18 @@ impl<'a> Collector<'a> {
     /// Adds a record.
     ///
     /// # Errors
-    /// [`DataError::TooLarge`] if all records together exceed 1 GiB.
-    pub(super) fn push(&mut self, text: &str, label: &str) -> Result<(), DataError> {
-        let path = || self.path.to_owned();
+    /// [`StoreError::TooLarge`] if all records together exceed 1 GiB.
+    pub(super) fn push(&mut self, text: &str, label: &str) -> Result<(), StoreError> {
         let needed = text.len() + label.len() + OVERHEAD;
         let left = self.left.checked_sub(needed);
-        self.left = left.ok_or_else(|| DataError::TooLarge { path: path(), what: "records", most: MAX_BYTES })?;
+        let too_large = || StoreError::TooLarge { path: self.path.to_owned(), what: "records", most: MAX_BYTES as u64 };
+        self.left = left.ok_or_else(too_large)?;
         self.data.push(text, label);
         Ok(())
     }
 
     /// The error of a record that begins in this line.
-    pub(super) fn refuse(&self, line: u64, found: impl Into<String>, needed: impl Into<String>) -> DataError {
+    pub(super) fn refuse(&self, line: u64, found: impl Into<String>, needed: impl Into<String>) -> StoreError {
         refuse(self.path, line, found, needed)
     }
 
@@ -49,18 +49,13 @@ impl<'a> Collector<'a> {
 }
 
 /// The error of a record of this file.
-pub(super) fn refuse(path: &Path, line: u64, found: impl Into<String>, needed: impl Into<String>) -> DataError {
-    DataError::Record { path: path.to_owned(), line, found: found.into(), needed: needed.into() }
+pub(super) fn refuse(path: &Path, line: u64, found: impl Into<String>, needed: impl Into<String>) -> StoreError {
+    StoreError::Record { path: path.to_owned(), line, found: found.into(), needed: needed.into() }
 }
 
 /// The error of a record that is longer than the limit.
-pub(super) fn too_long(path: &Path, line: u64) -> DataError {
+pub(super) fn too_long(path: &Path, line: u64) -> StoreError {
     refuse(path, line, format!("a record of more than {MAX_RECORD_BYTES} bytes"), "a shorter one")
-}
-
-/// The error of a file that cannot be read.
-pub(super) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> DataError {
-    |source| DataError::Io { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::collect::Collector;
 use super::table;
 use crate::dataset::Dataset;
-use crate::error::DataError;
+use crate::error::StoreError;
 
 const COLUMNS: [&str; 2] = ["review", "rating"];
 const NEGATIVE: &str = "negative";
@@ -13,7 +13,7 @@ const POSITIVE: &str = "positive";
 /// The largest rating that is negative.
 const LAST_NEGATIVE: f64 = 5.0;
 
-pub(super) fn read(path: &Path) -> Result<Dataset, DataError> {
+pub(super) fn read(path: &Path) -> Result<Dataset, StoreError> {
     let mut collector = Collector::new(path);
     table::read(path, b'\t', COLUMNS, |line, [review, rating]| {
         let label = label(rating).ok_or_else(|| {
@@ -50,7 +50,7 @@ mod tests {
 
     const HEAD: &str = "\tdrugName\tcondition\treview\trating\tdate\tusefulCount\n";
 
-    fn read_of(records: &str) -> Result<Dataset, DataError> {
+    fn read_of(records: &str) -> Result<Dataset, StoreError> {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         fs::write(file.path(), format!("{HEAD}{records}")).expect("write");
         read(file.path())
@@ -76,6 +76,6 @@ mod tests {
             assert!(error.contains(&format!("line 3: found the rating {rating:?}, needed a whole number")), "{error}");
         }
         let error = read_of("1\tA\tB\tok\t7\tMay 1\t0\n2\tA\tB\n").expect_err("refused");
-        assert!(matches!(error, DataError::Record { line: 3, .. }), "{error}");
+        assert!(matches!(error, StoreError::Record { line: 3, .. }), "{error}");
     }
 }

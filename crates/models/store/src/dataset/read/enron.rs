@@ -1,16 +1,16 @@
 //! Enron-Spam: folders of mails, or one CSV file.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use encoding_rs::WINDOWS_1252;
 
-use super::collect::{Collector, MAX_RECORD_BYTES, unreadable};
+use super::collect::{Collector, MAX_RECORD_BYTES};
 use super::table;
 use crate::dataset::Dataset;
-use crate::error::DataError;
+use crate::error::StoreError;
+use crate::pair::read_file;
 
 /// The labels, which are the names of folders and the values of the CSV column.
 const LABELS: [&str; 2] = ["ham", "spam"];
@@ -21,11 +21,11 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// The beginning of the first line of a mail.
 const SUBJECT: &str = "Subject:";
 
-pub(super) fn read(path: &Path) -> Result<Dataset, DataError> {
+pub(super) fn read(path: &Path) -> Result<Dataset, StoreError> {
     if path.is_dir() { read_folders(path) } else { read_csv(path) }
 }
 
-fn read_csv(path: &Path) -> Result<Dataset, DataError> {
+fn read_csv(path: &Path) -> Result<Dataset, StoreError> {
     let mut collector = Collector::new(path);
     table::read(path, b',', COLUMNS, |line, [subject, message, label]| {
         if !LABELS.contains(&label) {
@@ -36,7 +36,7 @@ fn read_csv(path: &Path) -> Result<Dataset, DataError> {
     Ok(collector.finish())
 }
 
-fn read_folders(root: &Path) -> Result<Dataset, DataError> {
+fn read_folders(root: &Path) -> Result<Dataset, StoreError> {
     let mut collector = Collector::new(root);
     for folder in folders(root)? {
         for label in LABELS {
@@ -49,12 +49,12 @@ fn read_folders(root: &Path) -> Result<Dataset, DataError> {
 }
 
 /// The folders that have `ham` and `spam`: the root, or folders in it, by name.
-fn folders(root: &Path) -> Result<Vec<PathBuf>, DataError> {
+fn folders(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let has = |folder: &Path, label: &str| folder.join(label).is_dir();
     let part = |folder: &Path| LABELS.iter().any(|label| has(folder, label));
     let found =
         if part(root) { vec![root.to_owned()] } else { entries(root)?.into_iter().filter(|path| part(path)).collect() };
-    let refuse = |path: &Path, found: String| DataError::Folder {
+    let refuse = |path: &Path, found: String| StoreError::Folder {
         path: path.to_owned(),
         found,
         needed: "the folders ham and spam, or folders such as enron1 that have both",
@@ -71,7 +71,7 @@ fn folders(root: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 /// The files `*.txt` of a folder, by name. Other files are not mails of the set.
-fn mails(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+fn mails(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut files = entries(folder)?;
     // Opening a pipe would wait for its writer.
     files.retain(|path| path.extension().is_some_and(|ending| ending == "txt") && path.is_file());
@@ -79,27 +79,23 @@ fn mails(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 /// The entries of a folder, by name.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+    let failed = StoreError::io("read", folder);
+    for entry in fs::read_dir(folder).map_err(failed)? {
         if found.len() == MAX_ENTRIES {
             let found = format!("more than {MAX_ENTRIES} entries");
-            return Err(DataError::Folder { path: folder.to_owned(), found, needed: "a folder of mails" });
+            return Err(StoreError::Folder { path: folder.to_owned(), found, needed: "a folder of mails" });
         }
-        found.push(entry.map_err(unreadable(folder))?.path());
+        found.push(entry.map_err(failed)?.path());
     }
     found.sort_unstable();
     Ok(found)
 }
 
 /// The text of a mail's file.
-fn read_mail(path: &Path) -> Result<String, DataError> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable(path))?;
-    file.take(MAX_RECORD_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
-    if bytes.len() > MAX_RECORD_BYTES {
-        return Err(DataError::TooLarge { path: path.to_owned(), what: "a mail", most: MAX_RECORD_BYTES });
-    }
+fn read_mail(path: &Path) -> Result<String, StoreError> {
+    let bytes = read_file(path, MAX_RECORD_BYTES as u64)?;
     let text = decode(&bytes);
     let (first, body) = text.split_once('\n').unwrap_or((&text, ""));
     Ok(match first.strip_prefix(SUBJECT) {
@@ -161,7 +157,7 @@ mod tests {
         write(root.path(), &[("enron1/ham/1.txt", b"Subject: a\nb")]);
         let error = read(root.path()).expect_err("refused").to_string();
         assert!(error.contains("enron1: found no folder spam"), "{error}");
-        assert!(matches!(read(&root.path().join("absent")), Err(DataError::Io { .. })));
+        assert!(matches!(read(&root.path().join("absent")), Err(StoreError::Io { .. })));
         let long = vec![b'x'; MAX_RECORD_BYTES + 1];
         write(root.path(), &[("enron1/spam/2.txt", &long)]);
         let error = read(root.path()).expect_err("refused").to_string();
@@ -183,6 +179,6 @@ mod tests {
         let error = read(&path).expect_err("refused").to_string();
         assert!(error.contains("line 5: found the label \"eggs\", needed ham or spam"), "{error}");
         fs::write(&path, "Subject,Message\na,b\n").expect("write");
-        assert!(matches!(read(&path), Err(DataError::Column { needed, .. }) if needed == "Spam/Ham"));
+        assert!(matches!(read(&path), Err(StoreError::Column { needed, .. }) if needed == "Spam/Ham"));
     }
 }

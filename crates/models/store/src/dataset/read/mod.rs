@@ -11,7 +11,7 @@ use std::path::Path;
 use collect::Collector;
 
 use super::Dataset;
-use crate::error::DataError;
+use crate::error::StoreError;
 
 impl Dataset {
     /// Reads lines of `label<TAB>text`, the format of the SMS spam collection.
@@ -20,9 +20,9 @@ impl Dataset {
     /// are skipped; a byte-order mark at the start and a carriage return at the end of a line are dropped.
     ///
     /// # Errors
-    /// [`DataError::Io`], [`DataError::TooLarge`], or [`DataError::Record`] for a line that is not UTF-8, has no tab,
-    /// has an empty label or is longer than 16 MiB.
-    pub fn read_tab_separated(path: impl AsRef<Path>) -> Result<Self, DataError> {
+    /// [`StoreError::Io`], [`StoreError::TooLarge`], or [`StoreError::Record`] for a line that is not UTF-8, has no
+    /// tab, has an empty label or is longer than 16 MiB.
+    pub fn read_tab_separated(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         lines::read_tab_separated(path.as_ref())
     }
 
@@ -30,8 +30,8 @@ impl Dataset {
     /// with several labels is a record for each of them. Empty lines are skipped.
     ///
     /// # Errors
-    /// As for [`Dataset::read_tab_separated`]; [`DataError::Record`] for a line without a label.
-    pub fn read_fasttext(path: impl AsRef<Path>) -> Result<Self, DataError> {
+    /// As for [`Dataset::read_tab_separated`]; [`StoreError::Record`] for a line without a label.
+    pub fn read_fasttext(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         lines::read_marked(path.as_ref())
     }
 
@@ -39,14 +39,14 @@ impl Dataset {
     /// text and one as label. Other columns are ignored.
     ///
     /// # Errors
-    /// [`DataError::Io`], [`DataError::TooLarge`], [`DataError::Column`] when the header lacks a column or has it
-    /// twice, or [`DataError::Record`] for a malformed record, an empty label or a record longer than 16 MiB.
+    /// [`StoreError::Io`], [`StoreError::TooLarge`], [`StoreError::Column`] when the header lacks a column or has it
+    /// twice, or [`StoreError::Record`] for a malformed record, an empty label or a record longer than 16 MiB.
     pub fn read_csv(
         path: impl AsRef<Path>,
         delimiter: u8,
         text_column: &str,
         label_column: &str,
-    ) -> Result<Self, DataError> {
+    ) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let mut collector = Collector::new(path);
         table::read(path, delimiter, [text_column, label_column], |line, [text, label]| {
@@ -68,9 +68,9 @@ impl Dataset {
     /// - A CSV file with columns `Subject`, `Message` and `Spam/Ham`, in UTF-8.
     ///
     /// # Errors
-    /// [`DataError::Io`], [`DataError::TooLarge`] for a mail of more than 16 MiB too, [`DataError::Folder`] for a
-    /// folder with another layout, [`DataError::Column`] and [`DataError::Record`] as in [`Dataset::read_csv`].
-    pub fn read_enron_spam(path: impl AsRef<Path>) -> Result<Self, DataError> {
+    /// [`StoreError::Io`], [`StoreError::TooLarge`] for a mail of more than 16 MiB too, [`StoreError::Folder`] for a
+    /// folder with another layout, [`StoreError::Column`] and [`StoreError::Record`] as in [`Dataset::read_csv`].
+    pub fn read_enron_spam(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         enron::read(path.as_ref())
     }
 
@@ -83,8 +83,8 @@ impl Dataset {
     /// entities are decoded and white space is one space.
     ///
     /// # Errors
-    /// The errors of [`Dataset::read_csv`]; [`DataError::Record`] for another rating too.
-    pub fn read_drug_reviews(path: impl AsRef<Path>) -> Result<Self, DataError> {
+    /// The errors of [`Dataset::read_csv`]; [`StoreError::Record`] for another rating too.
+    pub fn read_drug_reviews(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         drugs::read(path.as_ref())
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         for bad in [&b"__label__a ok\nno label\n"[..], b"__label__a ok\n__label__ text\n", b"__label__a ok\n\xff\n"] {
             let file = self::file(bad);
             let error = Dataset::read_fasttext(file.path()).expect_err("refused");
-            assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
+            assert!(matches!(error, StoreError::Record { line: 2, .. }), "{error}");
         }
     }
 
@@ -150,9 +150,9 @@ mod tests {
         for bad in [&b"ham\tok\nno tab\n"[..], b"ham\tok\n\ttext\n", b"ham\tok\nham\t\xff\n"] {
             let file = file(bad);
             let error = Dataset::read_tab_separated(file.path()).expect_err("refused");
-            assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
+            assert!(matches!(error, StoreError::Record { line: 2, .. }), "{error}");
         }
-        assert!(matches!(Dataset::read_tab_separated("no/such/file"), Err(DataError::Io { .. })));
+        assert!(matches!(Dataset::read_tab_separated("no/such/file"), Err(StoreError::Io { .. })));
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         for bad in [&b"text,label\na,b,c\n"[..], b"text,label\na,\n", b"text,label\n\xff,x\n"] {
             let file = file(bad);
             let error = Dataset::read_csv(file.path(), b',', "text", "label").expect_err("refused");
-            assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
+            assert!(matches!(error, StoreError::Record { line: 2, .. }), "{error}");
         }
     }
 

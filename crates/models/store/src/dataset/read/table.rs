@@ -6,29 +6,29 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::collect::{MAX_RECORD_BYTES, refuse, too_long, unreadable};
-use crate::error::DataError;
+use super::collect::{MAX_RECORD_BYTES, refuse, too_long};
+use crate::error::StoreError;
 
 /// Calls `each` with the first line of every record, from 1, and its fields in these columns.
 ///
 /// # Errors
-/// [`DataError::Io`], [`DataError::Column`], [`DataError::Record`] for a malformed or too long record, and the errors
-/// of `each`.
+/// [`StoreError::Io`], [`StoreError::Column`], [`StoreError::Record`] for a malformed or too long record, and the
+/// errors of `each`.
 pub(super) fn read<const N: usize>(
     path: &Path,
     delimiter: u8,
     columns: [&str; N],
-    mut each: impl FnMut(u64, [&str; N]) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+    mut each: impl FnMut(u64, [&str; N]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let allowance = Allowance::default();
-    let file = File::open(path).map_err(unreadable(path))?;
+    let file = File::open(path).map_err(StoreError::io("read", path))?;
     let limited = Limited { inner: file, allowance: allowance.clone() };
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(limited);
     let headers = reader.headers().map_err(|error| of_csv(path, &allowance, 1, error))?.clone();
     let mut places = [0; N];
     for (place, name) in places.iter_mut().zip(columns) {
         let mut found = (0..headers.len()).filter(|&place| &headers[place] == name);
-        *place = found.next().ok_or_else(|| DataError::Column {
+        *place = found.next().ok_or_else(|| StoreError::Column {
             path: path.to_owned(),
             found: headers.iter().map(str::to_owned).collect(),
             needed: name.to_owned(),
@@ -91,12 +91,12 @@ impl<R: Read> Read for Limited<R> {
 }
 
 /// The error of a record that begins in `line`, unless the reader knows a better line.
-fn of_csv(path: &Path, allowance: &Allowance, line: u64, error: csv::Error) -> DataError {
+fn of_csv(path: &Path, allowance: &Allowance, line: u64, error: csv::Error) -> StoreError {
     let line = error.position().map_or(line, csv::Position::line);
     let found = error.to_string();
     match error.into_kind() {
         csv::ErrorKind::Io(_) if allowance.is_spent() => too_long(path, line),
-        csv::ErrorKind::Io(source) => DataError::Io { path: path.to_owned(), source },
+        csv::ErrorKind::Io(source) => StoreError::io("read", path)(source),
         _ => refuse(path, line, found, "a record with as many fields as the header, in UTF-8"),
     }
 }

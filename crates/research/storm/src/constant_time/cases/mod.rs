@@ -5,12 +5,12 @@ mod chat;
 mod ckks;
 mod exact;
 mod leak;
+mod oprf;
 mod pools;
 mod queries;
 mod retrieval;
 mod sampling;
 mod sums;
-mod unseal;
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ pub static CASES: [Case; 21] = [
         .prepared(retrieval::prepare_by_key),
     Case::new("get-by-index", "a client's question by index; secret and index are secret", retrieval::by_index)
         .prepared(retrieval::prepare_by_index),
-    Case::new("unseal", "a client that asks for the key of a record and opens it; its name is secret", unseal::run),
+    Case::new("oprf", "a client that asks for the key of a record and opens it; its name is secret", oprf::run),
     Case::new("sums", "contributions, and a collector that decrypts sums; key and values are secret", sums::run),
     Case::new(
         "index-queries",
@@ -71,8 +71,12 @@ pub static CASES: [Case; 21] = [
     ),
     Case::new("classify-reading", "a client that reads scores; the key is secret", applications::classify)
         .prepared(applications::prepare_classify),
-    Case::new("layer-reading", "a client that reads the scores of a head; the key is secret", applications::layer)
-        .prepared(applications::prepare_layer),
+    Case::new(
+        "classify-head-reading",
+        "a client that reads the scores of a head; the key is secret",
+        applications::layer,
+    )
+    .prepared(applications::prepare_layer),
     Case::new("digits", "a client's images and scores; key and pixels are secret", applications::digits)
         .prepared(applications::prepare_digits),
     Case::new("matrix", "a client's inputs and results; key and entries are secret", applications::matrix)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use unspoken_embedding::{
-    CompressError, CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, Progress, compress,
+    CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, GumbelOptions, Progress, compress,
     compress_by_gumbel,
 };
 
@@ -115,7 +115,7 @@ impl Arguments {
         table: &EmbeddingTable,
         progress: &mut dyn FnMut(&Progress),
         cancel: &std::sync::atomic::AtomicBool,
-    ) -> Result<CompressedTable, CompressError> {
+    ) -> Result<CompressedTable, EmbeddingError> {
         let (seed, subtables, columns) = (self.seed, self.subtables, self.columns);
         match self.method {
             Method::Additive => {

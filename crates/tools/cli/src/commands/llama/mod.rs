@@ -4,7 +4,6 @@ mod calibration;
 mod own_text;
 mod picture;
 mod plan;
-mod polynomial;
 mod prepare;
 mod report;
 mod run;
@@ -25,7 +24,6 @@ pub enum Command {
     Report(report::Arguments),
     Simulate(simulate::Arguments),
     Plan(plan::Arguments),
-    Polynomial(polynomial::Arguments),
 }
 
 /// Runs the command.
@@ -37,7 +35,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Report(arguments) => report::run(arguments),
         Command::Simulate(arguments) => simulate::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
-        Command::Polynomial(arguments) => polynomial::run(arguments),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use unspoken_database::Record;
 use unspoken_pir_scheme::layout::KeysPlan;
 use unspoken_pir_scheme::{
-    Layout, LayoutError, MAX_LOG2_FAILURE, Mode, PirParameters, PlaneShape, SeededKeys, TableKind, Tables,
+    Layout, MAX_LOG2_FAILURE, Mode, PirParameters, PlaneShape, SchemeError, SeededKeys, TableKind, Tables,
 };
 
 /// Lookups over which the time to send keys is spread.
@@ -52,7 +52,7 @@ impl Records {
         Ok(Records { keyed, lengths })
     }
 
-    fn layout(&self, parameters: &PirParameters, tables: TableKind, options: Options) -> Result<Layout, LayoutError> {
+    fn layout(&self, parameters: &PirParameters, tables: TableKind, options: Options) -> Result<Layout, SchemeError> {
         let (lengths, Options { candidates, capacity, longest }) = (self.lengths.iter().copied(), options);
         match self.keyed {
             true => {

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches};
 use unspoken_offers::KINDS;
-use unspoken_server::{OfferConfig, OfferSyntaxError};
+use unspoken_server::{OfferConfig, ServerError};
 
 /// Offers of flags such as `--classify DIR`, which is short for `--offer classify=DIR`.
 pub struct OffersByKind(pub Vec<OfferConfig>);
@@ -23,7 +23,7 @@ impl clap::Args for OffersByKind {
 }
 
 /// An offer of this kind, whose name may be left out.
-fn read(kind: &str, text: &str) -> Result<OfferConfig, OfferSyntaxError> {
+fn read(kind: &str, text: &str) -> Result<OfferConfig, ServerError> {
     let named = text.split(',').next().is_some_and(|path| path.contains('='));
     format!("{kind}{}{text}", if named { ':' } else { '=' }).parse()
 }
@@ -52,7 +52,7 @@ mod tests {
             ("model,head=h", "classify=model,head=h"),
             ("a/b=model,head=h,query=compact", "classify:a/b=model,head=h,query=compact"),
         ] {
-            assert_eq!(read("classify", text), offer.parse(), "{text}");
+            assert_eq!(read("classify", text).unwrap(), offer.parse().unwrap(), "{text}");
         }
         assert!(read("classify", "").is_err() && read("classify", "model,head").is_err());
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use unspoken_store::{DataError, Dataset, Split};
+use unspoken_store::{Dataset, Split, StoreError};
 
 /// Format of a data set.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -61,7 +61,7 @@ impl DataArguments {
         Ok(Split { train: data, validation: Dataset::default(), test: self.read_file(test)? })
     }
 
-    fn read_file(&self, path: &Path) -> Result<Dataset, DataError> {
+    fn read_file(&self, path: &Path) -> Result<Dataset, StoreError> {
         if let (Some(text), Some(label)) = (&self.text_column, &self.label_column) {
             return Dataset::read_csv(path, self.delimiter, text, label);
         }

@@ -1,4 +1,5 @@
 //! The tests of the crate through its public interface, in one binary.
 
 mod evaluation;
+mod report;
 mod tree;

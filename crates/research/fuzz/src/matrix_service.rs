@@ -65,7 +65,7 @@ struct Shape {
 /// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
 /// for.
 pub static DESCRIPTION: Target = Target {
-    name: "arrays_description",
+    name: "matrix_description",
     run: |data| {
         let Ok(message) = Described::<Own>::decode(data) else {
             assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
@@ -126,7 +126,7 @@ fn ask_as_described(mut client: MatrixClient) {
 
 /// `MatrixServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
-    name: "arrays_query",
+    name: "matrix_query",
     run: |data| {
         let Ok(answer) = SERVER.answer(&Request::new(CLIENT, &KEYS, data), &Call::default()) else { return false };
         assert!(data.len() <= SERVER.limits().query_bytes);
@@ -144,7 +144,7 @@ pub static QUERY: Target = Target {
 
 /// `MatrixClient::read`: an accepted answer has finite numbers of the described shape.
 pub static ANSWER: Target = Target {
-    name: "arrays_answer",
+    name: "matrix_answer",
     run: |data| {
         thread_local! {
             static CLIENT_HALF: RefCell<MatrixClient> = RefCell::new(client());

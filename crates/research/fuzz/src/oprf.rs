@@ -68,7 +68,7 @@ fn client() -> OprfClient {
 
 /// `Description::read`: a decoded description encodes to the same description; its sizes are bounded.
 pub static DESCRIBED: Target = Target {
-    name: "unseal_description",
+    name: "oprf_description",
     run: |data| {
         let Ok(description) = Description::read(data, false) else { return false };
         let again = Description::read(&description.to_bytes(), false).expect("its own bytes");
@@ -92,7 +92,7 @@ pub static DESCRIBED: Target = Target {
 
 /// `OprfServer::answer`: an answer of the announced length, the same elements for the same request.
 pub static REQUEST: Target = Target {
-    name: "unseal_request",
+    name: "oprf_request",
     run: |data| {
         let answer = || SERVER.answer(&Request::new(CLIENT, &(), data), &Call::default());
         let Ok(first) = answer() else { return false };
@@ -131,7 +131,7 @@ static ASKED: LazyLock<(Vec<Blinded>, Vec<u8>)> = LazyLock::new(|| {
 
 /// `OprfClient::read`: accepted answers have the keys that the owner has.
 pub static ANSWER: Target = Target {
-    name: "unseal_answer",
+    name: "oprf_answer",
     run: |data| {
         let client = client();
         let Ok(keys) = client.read(data, &ASKED.0) else { return false };
@@ -152,7 +152,7 @@ pub static ANSWER: Target = Target {
 
 /// `ServiceKey::from_bytes`: the same bytes again; the key opens what it sealed.
 pub static KEY: Target = Target {
-    name: "unseal_key",
+    name: "oprf_key",
     run: |data| {
         let Ok(key) = ServiceKey::from_bytes(data) else { return false };
         assert!(*key.to_bytes() == data, "the bytes changed");
@@ -177,7 +177,7 @@ static RECORD_KEY: LazyLock<RecordKey> = LazyLock::new(|| service_key().record_k
 
 /// `RecordKey::open`: an opened record is not longer than the padded length, and can be sealed again.
 pub static RECORD: Target = Target {
-    name: "unseal_record",
+    name: "oprf_record",
     run: |data| {
         let key = service_key();
         let Ok(record) = RECORD_KEY.open(key.sealing(), data) else { return false };

@@ -21,7 +21,7 @@ const MAX_PLANNED: usize = 4;
 /// `Program::decode`: a decoded program encodes to the same bytes, if its graph is small enough to plan and planning
 /// succeeds.
 pub static PROGRAM: Target = Target {
-    name: "arrays_program",
+    name: "matrix_program",
     run: |data| {
         let Ok(source) = Program::decode(data, true) else { return false };
         let nodes = source.graph.nodes();
@@ -41,7 +41,7 @@ pub static PROGRAM: Target = Target {
 
 /// `Signature::from_bytes`: encoding gives the same bytes.
 pub static SIGNATURE: Target = Target {
-    name: "arrays_signature",
+    name: "matrix_signature",
     run: |data| {
         let Ok(signature) = Signature::from_bytes(data, true) else { return false };
         assert!(signature.to_bytes().expect("keys were counted") == data, "the bytes changed");
@@ -54,7 +54,7 @@ pub static SIGNATURE: Target = Target {
 
 /// `EncryptedInputs::from_bytes`: encoding gives the same bytes; a run on the inputs succeeds or is refused.
 pub static INPUTS: Target = Target {
-    name: "arrays_inputs",
+    name: "matrix_inputs",
     run: |data| {
         let Ok(inputs) = EncryptedInputs::from_bytes(data, true) else { return false };
         assert!(inputs.to_bytes() == data, "the bytes changed");
@@ -69,7 +69,7 @@ pub static INPUTS: Target = Target {
 
 /// `EncryptedResult::from_bytes`: encoding gives the same bytes; under this secret it decrypts to its shape.
 pub static RESULT: Target = Target {
-    name: "arrays_result",
+    name: "matrix_result",
     run: |data| {
         let Ok(result) = EncryptedResult::from_bytes(data, true) else { return false };
         assert!(result.to_bytes() == data, "the bytes changed");
@@ -87,7 +87,7 @@ pub static RESULT: Target = Target {
 
 /// `Keys::from_bytes`: encoding gives the same bytes.
 pub static KEYS: Target = Target {
-    name: "arrays_keys",
+    name: "matrix_keys",
     run: |data| {
         let Ok(keys) = Keys::from_bytes(data, true) else { return false };
         assert!(keys.to_bytes() == data, "the bytes changed");
@@ -115,7 +115,7 @@ pub static KEYS: Target = Target {
 
 /// `Secret::from_bytes`: encoding gives the same bytes.
 pub static SECRET: Target = Target {
-    name: "arrays_secret",
+    name: "matrix_secret",
     run: |data| {
         let Ok(secret) = Secret::from_bytes(data) else { return false };
         let again = secret.to_bytes();

@@ -1,5 +1,6 @@
-//! `unspoken llama polynomial`
+//! `unspoken-polynomial`
 
+use clap::Parser;
 use serde_json::{Value, json};
 use unspoken_ckks::{Complex64, Encoder, Polynomial, Preset, Simulator, evaluate};
 use unspoken_slim::{LevelStability, SlimEvaluation, SquareTree};
@@ -10,8 +11,8 @@ use unspoken_slim::{LevelStability, SlimEvaluation, SquareTree};
 /// evaluation is for few values: it decomposes the polynomial into sums of squares, recursively, and computes the parts
 /// side by side in slots that would be idle. The command prints the error of the approximation, what the squares do to
 /// errors, and products, key switches and levels beside baby steps and giant steps (Paterson-Stockmeyer).
-#[derive(clap::Args)]
-pub struct Arguments {
+#[derive(Parser)]
+struct Arguments {
     /// The function
     #[arg(long, value_enum)]
     function: Function,
@@ -83,8 +84,8 @@ struct Approximation {
     largest: f64,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
     let [low, high] = arguments.interval[..] else { anyhow::bail!("--interval: found {:?}", arguments.interval) };
     anyhow::ensure!(
         low < high && low.is_finite() && high.is_finite(),

@@ -32,7 +32,7 @@ type Own = Both<ScoreFields, LayerFields>;
 /// `HeadDescription::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
 /// for.
 pub static DESCRIBED: Target = Target {
-    name: "layer_description",
+    name: "classify_head_description",
     run: |data| {
         let read = messages::read_description::<Own, _>(data, HeadDescription::to_bytes);
         let Some(description) = read else { return false };
@@ -61,7 +61,7 @@ pub static DESCRIBED: Target = Target {
 
 /// `HeadClient::read`: an accepted answer has a finite score for each class of each text.
 pub static ANSWER: Target = Target {
-    name: "layer_answer",
+    name: "classify_head_answer",
     run: |data| {
         thread_local! {
             static CLIENT_HALF: RefCell<HeadClient> = RefCell::new(client());

@@ -1,4 +1,4 @@
-//! Entries of a store, their states, and why one is refused.
+//! Bundles of a store, their states, and why one is refused.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -99,7 +99,7 @@ pub(crate) struct StorePolicy {
 }
 
 /// One bundle.
-pub(crate) struct Entry {
+pub(crate) struct Bundle {
     pub(crate) id: KeyId,
     pub(crate) meta: Meta,
     pub(super) holder: Holder,
@@ -130,7 +130,7 @@ pub(super) enum State {
     Gone,
 }
 
-impl Entry {
+impl Bundle {
     pub(super) fn new(id: KeyId, meta: Meta, holder: Holder, state: State, offset: u64, touched: SystemTime) -> Self {
         Self {
             id,
@@ -185,8 +185,8 @@ impl Entry {
         progress.touched + lifetime
     }
 
-    /// Makes a bundle unusable, before its files are removed. Returns its state before.
-    pub(super) fn take(&self) -> Result<State, StoreError> {
+    /// Makes a bundle unusable, before its files are deleted. Returns its state before.
+    pub(super) fn begin_delete(&self) -> Result<State, StoreError> {
         match std::mem::replace(&mut self.progress().state, State::Gone) {
             State::Gone => Err(StoreError::NotFound),
             state => Ok(state),

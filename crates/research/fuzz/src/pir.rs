@@ -153,7 +153,7 @@ fn client(mode: Mode) -> PirClient {
 
 /// `Description::read`: a decoded description encodes to the same bytes; all sizes derived from it are finite.
 pub static DESCRIBED: Target = Target {
-    name: "retrieve_description",
+    name: "pir_description",
     run: |data| {
         let Ok(description) = Description::read(data, true) else { return false };
         let again = Description::read(&description.to_bytes(), true).expect("its own bytes");
@@ -239,7 +239,7 @@ fn dense_description() -> Vec<u8> {
 
 /// `ShardDescription::read`: a decoded description encodes to the same bytes, and names one of its shards.
 pub static SHARD: Target = Target {
-    name: "retrieve_shard",
+    name: "pir_shard",
     run: |data| {
         let Ok(shard) = ShardDescription::read(data, true) else { return false };
         let again = ShardDescription::read(&shard.to_bytes(), true).expect("its own bytes");
@@ -282,7 +282,7 @@ fn append_request_checksum(mode: Mode, bytes: &mut Vec<u8>) {
 /// `PirServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
 /// selects the keys.
 pub static REQUEST: Target = Target {
-    name: "retrieve_request",
+    name: "pir_request",
     run: |data| {
         let Some((&kind, request)) = data.split_first() else { return false };
         let Some((_, keys)) = CLIENTS.get(usize::from(kind)) else { return false };
@@ -312,7 +312,7 @@ pub static REQUEST: Target = Target {
 
 /// `PirClient::read`: an accepted answer has a record or none, of the version that it names.
 pub static ANSWER: Target = Target {
-    name: "retrieve_answer",
+    name: "pir_answer",
     run: |data| {
         let Ok(read) = read(&client(Mode::Packed), data, &[Question::Key(b"key".to_vec())]) else { return false };
         assert!(read.len() == 1 && data.starts_with(&read[0].version.to_le_bytes()));
@@ -362,7 +362,7 @@ static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
 
 /// `PreparedKeys::read`: the keys are of the kind that their header names.
 pub static KEYS: Target = Target {
-    name: "retrieve_keys",
+    name: "pir_keys",
     run: |data| {
         let Ok(keys) = PreparedKeys::read(&SMALL, &mut &*data) else { return false };
         let front = KeyHeader::read(&SMALL, data).expect("it was read");
@@ -390,7 +390,7 @@ static KEY_SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 
 /// `Bucket::read`: encoding gives the same bytes.
 pub static BUCKET: Target = Target {
-    name: "retrieve_bucket",
+    name: "pir_bucket",
     run: |data| {
         let Ok(bucket) = Bucket::read(data) else { return false };
         assert!(bucket.to_bytes(data.len()).expect("fits where it was") == data, "the bytes changed");
@@ -424,7 +424,7 @@ fn resize_to_one_of(data: &mut Vec<u8>, lengths: &[usize]) {
 
 /// `Response::from_bytes` and `EncryptedEntry::from_bytes`: encoding gives the same bytes.
 pub static CIPHERTEXTS: Target = Target {
-    name: "retrieve_ciphertexts",
+    name: "pir_ciphertexts",
     run: |data| {
         if let Ok(response) = Response::from_bytes(&SMALL, data) {
             assert!(response.to_bytes(&SMALL) == data, "the bytes changed");
@@ -455,7 +455,7 @@ static DENSE: LazyLock<(PirParameters, DenseShape)> = LazyLock::new(|| {
 /// `DenseQuery::from_bytes`, `DenseResponse::from_bytes` and `PartialResponse::from_bytes`: encoding gives the same
 /// bytes.
 pub static DENSE_MESSAGES: Target = Target {
-    name: "retrieve_dense",
+    name: "pir_dense",
     run: |data| {
         let (parameters, shape) = &*DENSE;
         if let Ok(response) = DenseResponse::from_bytes(parameters, *shape, data) {

@@ -9,14 +9,14 @@ use unspoken_database::Declaration;
 use unspoken_pir::{Description, EncryptedServer, PirOptions, UploadClient, UploadQuestion};
 use unspoken_pir_scheme::encrypted::EncryptedView;
 use unspoken_pir_scheme::{
-    DatabaseVersion, EncryptedEntry, Layout, Mode, PirParameters, Planes, PreparedKeys, Preset, TableKind, Tables,
-    Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
+    DatabaseVersion, EncryptedEntry, Layout, Mode, PirParameters, Planes, PreparedKeys, Preset, SchemeError, TableKind,
+    Tables, Upload, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLoader, Request, ServerHalf};
 
 use crate::Target;
 use crate::fixtures::CLIENT;
-use crate::retrieve::{CHECKSUM_BYTES, NoCounters, append_checksum};
+use crate::pir::{CHECKSUM_BYTES, NoCounters, append_checksum};
 
 const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 200, candidates: 2, seed: [3; 16] };
 
@@ -52,7 +52,7 @@ impl DatabaseVersion for Version {
 
 struct Shelf;
 
-fn state(upload: Upload, chunks: u64) -> Result<UploadState, UploadError> {
+fn state(upload: Upload, chunks: u64) -> Result<UploadState, SchemeError> {
     Ok(UploadState { version: 1, upload, chunks })
 }
 
@@ -77,21 +77,21 @@ impl UploadedDatabase for Shelf {
         true
     }
 
-    fn upload_state(&self) -> Result<UploadState, UploadError> {
+    fn upload_state(&self) -> Result<UploadState, SchemeError> {
         Ok(UploadState { version: 1, upload: Upload { id: 0, base: 0 }, chunks: 0 })
     }
 
-    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError> {
+    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, SchemeError> {
         assert!(entries.len() <= OWNER.most_entries());
         for (_, bytes) in entries {
             let entry = EncryptedEntry::from_bytes(&TABLES, bytes);
-            let entry = entry.map_err(|error| UploadError::refused("entry", error, "a sound one"))?;
+            let entry = entry.map_err(|error| SchemeError::upload("entry", error, "a sound one"))?;
             assert!(entry.to_bytes(&TABLES) == *bytes, "the bytes changed");
         }
         state(upload, chunk)
     }
 
-    fn commit_upload(&self, upload: Upload, chunks: u64, _: &AtomicBool) -> Result<UploadState, UploadError> {
+    fn commit_upload(&self, upload: Upload, chunks: u64, _: &AtomicBool) -> Result<UploadState, SchemeError> {
         state(upload, chunks)
     }
 }
@@ -119,7 +119,7 @@ fn request(question: UploadQuestion) -> Vec<u8> {
 
 /// `EncryptedServer::answer` for uploads: the owner reads the reply to an accepted one.
 pub static UPLOAD: Target = Target {
-    name: "retrieve_upload",
+    name: "pir_upload",
     run: |data| match SERVER.answer(&Request::new(CLIENT, &KEYS, data), &Call::new(&AtomicBool::new(true))) {
         Ok(reply) => {
             OWNER.check_answer(&reply, 1).expect("a reply");
@@ -145,7 +145,7 @@ pub static UPLOAD: Target = Target {
 
 /// `UploadClient::read`: an accepted reply is of the owner's layout.
 pub static REPLY: Target = Target {
-    name: "retrieve_upload_reply",
+    name: "pir_upload_reply",
     run: |data| match OWNER.read(data, &[]) {
         Ok(states) => {
             assert!(matches!(states.as_slice(), [state] if data.starts_with(&state.version.to_le_bytes())));
@@ -168,7 +168,7 @@ pub static REPLY: Target = Target {
 
 /// `Declaration::from_bytes`: the same declaration again; its size is bounded.
 pub static DECLARATION: Target = Target {
-    name: "retrieve_declaration",
+    name: "pir_declaration",
     run: |data| {
         let Ok(declaration) = Declaration::from_bytes(data) else { return false };
         let again = Declaration::from_bytes(&declaration.to_bytes().expect("a text")).expect("its own bytes");

@@ -14,7 +14,7 @@
 //! Numbers are little-endian. Vectors are ciphertexts under the client's secret; the service saw all the rest anyway.
 //! Bytes of a store are read like bytes of a client: nothing is allocated before its size is checked.
 //!
-//! `ChatServer::keep_sessions` takes a `SessionStore`. After each pass, before the answer, the server writes the
+//! `ChatServer::store_sessions` takes a `SessionStore`. After each pass, before the answer, the server writes the
 //! session as one entry: the ids of client and session, the public tokens, the number of the chunk, and the ciphertexts
 //! of its keys and values. An entry begins with a version and a hash of the description, the layout and the places of
 //! bootstraps, and ends with a checksum. The cache of the public tokens is computed again. When the server starts it
@@ -83,7 +83,7 @@ pub(crate) fn name_of(client: ClientId, session: SessionId) -> String {
 
 /// A session without its vectors.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct StoredSession {
     pub client: ClientId,
     pub session: SessionId,
     /// When it was written.
@@ -177,7 +177,7 @@ impl Format {
     /// Writes a session, one vector after the other.
     pub fn write(
         &self,
-        kept: &Kept,
+        stored: &StoredSession,
         vectors: &Session<Ciphertext>,
         parameters: &CkksParameters,
         out: &mut dyn Write,
@@ -187,13 +187,13 @@ impl Format {
         out.write_all(&VERSION.to_le_bytes())?;
         out.write_all(&[0; 2])?;
         out.write_all(&self.identity)?;
-        out.write_all(&kept.client.to_bytes())?;
-        out.write_all(&kept.session.to_bytes())?;
-        let written = kept.written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        out.write_all(&stored.client.to_bytes())?;
+        out.write_all(&stored.session.to_bytes())?;
+        let written = stored.written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         out.write_all(&(written.as_millis() as u64).to_le_bytes())?;
-        out.write_all(&kept.chunk.to_le_bytes())?;
-        out.write_all(&(kept.public.len() as u32).to_le_bytes())?;
-        for token in &kept.public {
+        out.write_all(&stored.chunk.to_le_bytes())?;
+        out.write_all(&(stored.public.len() as u32).to_le_bytes())?;
+        for token in &stored.public {
             out.write_all(&token.to_le_bytes())?;
         }
         for vector in vectors.vectors() {
@@ -206,7 +206,7 @@ impl Format {
     }
 
     /// Reads everything in front of the vectors.
-    fn read_front<R: Read>(&self, input: &mut Hashing<R>, description: &Description) -> io::Result<Kept> {
+    fn read_front<R: Read>(&self, input: &mut Hashing<R>, description: &Description) -> io::Result<StoredSession> {
         if input.bytes()? != MAGIC {
             return Err(damaged("another kind of file"));
         }
@@ -230,13 +230,13 @@ impl Format {
         if chunk as usize >= chunks {
             return Err(damaged(format!("chunk {chunk}, needed one below {chunks}")));
         }
-        Ok(Kept { client, session, written, chunk, public })
+        Ok(StoredSession { client, session, written, chunk, public })
     }
 
     /// Reads an entry without decoding its vectors, and compares its checksum. `most_bytes` bounds its length.
-    pub fn check(&self, input: impl Read, description: &Description, most_bytes: u64) -> io::Result<Kept> {
+    pub fn check(&self, input: impl Read, description: &Description, most_bytes: u64) -> io::Result<StoredSession> {
         let mut input = Hashing::new(input);
-        let kept = self.read_front(&mut input, description)?;
+        let stored = self.read_front(&mut input, description)?;
         let (mut rest, mut buffer, mut bytes) = (Vec::new(), vec![0; 1 << 16], 0);
         // The last bytes are the checksum.
         loop {
@@ -256,7 +256,7 @@ impl Format {
             rest.drain(..content);
         }
         Hashing { inner: rest.as_slice(), hasher: input.hasher }.finish()?;
-        Ok(kept)
+        Ok(stored)
     }
 
     /// Reads an entry with its vectors, which may take at most `most_bytes` bytes of memory.
@@ -266,11 +266,11 @@ impl Format {
         description: &Description,
         program: &PassProgram,
         most_bytes: u64,
-    ) -> io::Result<(Kept, Session<Ciphertext>)> {
+    ) -> io::Result<(StoredSession, Session<Ciphertext>)> {
         let mut input = Hashing::new(input);
-        let kept = self.read_front(&mut input, description)?;
+        let stored = self.read_front(&mut input, description)?;
         let parameters = description.parameters();
-        let before = description.prefix() + kept.public.len();
+        let before = description.prefix() + stored.public.len();
         let mut left = most_bytes;
         let next = || -> io::Result<Ciphertext> {
             let length = input.number()? as usize;
@@ -290,9 +290,9 @@ impl Format {
                 .ok_or_else(|| damaged(format!("vectors of more than {most_bytes} bytes")))?;
             Ok(vector)
         };
-        let session = program.restore((before, description.chunks_after(before)), kept.chunk as usize, next)?;
+        let session = program.restore((before, description.chunks_after(before)), stored.chunk as usize, next)?;
         input.finish()?;
-        Ok((kept, session))
+        Ok((stored, session))
     }
 }
 

@@ -117,7 +117,7 @@ struct End {
 /// `Description::insecure_from_bytes`, and a client that makes the queries that the description asks for, and the keys
 /// if they are few.
 pub static DESCRIBED: Target = Target {
-    name: "llama_description",
+    name: "chat_description",
     run: |data| {
         let read = messages::read_description::<Own, _>(data, Description::to_bytes);
         let Some(description) = read else { return false };
@@ -199,7 +199,7 @@ fn serve_a_hostile_server(mut client: ChatClient) {
 /// `ChatServer::loaded_key_bytes`: accepts the front of a bundle with all keys of its own plan, and announces at least
 /// the memory of the keys that it uses. No such front is a whole bundle.
 pub static KEY_FRONT: Target = Target {
-    name: "llama_key_front",
+    name: "chat_key_front",
     run: |data| {
         let Ok(bytes) = SERVICE.loaded_key_bytes(data) else {
             assert!(SERVICE.load_keys(&mut &data[..]).is_err(), "a bundle with too few keys");
@@ -225,7 +225,7 @@ pub static KEY_FRONT: Target = Target {
 /// `ChatServer::answer`, stopped before the first operation of a pass: a pass has its vectors, and the answer to any
 /// other question is read by the client.
 pub static QUERY: Target = Target {
-    name: "llama_query",
+    name: "chat_query",
     run: |data| is_answered(&SERVICE, &KEYS, data),
     repair: |data| {
         let header = SERVICE.description().header();
@@ -238,7 +238,7 @@ pub static QUERY: Target = Target {
 
 /// As [`QUERY`], for a server that takes tokens as compact queries.
 pub static TOKEN_QUERY: Target = Target {
-    name: "llama_token_query",
+    name: "chat_token_query",
     run: |data| is_answered(&TOKEN_SERVICE, &TOKEN_KEYS, data),
     repair: |data| {
         repair_query(data, &TOKEN_SERVICE, |vectors| {
@@ -288,7 +288,7 @@ fn is_answered(server: &ChatServer, keys: &ChatKeys, data: &[u8]) -> bool {
 
 /// `ChatServer::compute_part`, stopped before the first operation.
 pub static PART: Target = Target {
-    name: "llama_part",
+    name: "chat_part",
     run: |data| {
         // The keys and values of its tokens are there, so that parts of attention are read to their end.
         static PUBLIC: LazyLock<()> = LazyLock::new(|| {
@@ -455,7 +455,7 @@ fn repair_control(control: &mut Vec<u8>) {
 /// `ChatClient::read`: an accepted answer to a pass has finite logits for each token of the chunk; one to another
 /// question says what the question asked for.
 pub static ANSWER: Target = Target {
-    name: "llama_answer",
+    name: "chat_answer",
     run: |data| {
         thread_local! {
             static CLIENT_HALF: RefCell<ChatClient> = RefCell::new(client(&SERVICE));
