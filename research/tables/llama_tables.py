@@ -206,11 +206,11 @@ def measure(binary: Path, setting: Setting) -> str:
             return json.loads(subprocess.run(whole, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
         tokens = ("--tokens", str(REPORT_TOKENS))
-        taming = ("--prefix-length", "2", "--search-tokens", "256")
-        report = run("report", "--text", calibration, *tokens, *taming)
+        rotation = ("--prefix-length", "2", "--search-tokens", "256")
+        report = run("report", "--text", calibration, *tokens, *rotation)
         found = run(
             "prepare",
-            *("--text", calibration, "--tokens", str(setting.calibration_tokens), *setting.window, *taming),
+            *("--text", calibration, "--tokens", str(setting.calibration_tokens), *setting.window, *rotation),
             *("--out", prepared),
         )
         simulated = run(

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let prompt = tokenizer.encode("One day, Tim and a fox went to the park. They saw")?;
     let told: Vec<u32> = Generation::new(&model, &prompt, &[])?.take(300).collect();
     let text: Vec<u32> = preparation.prefix.iter().chain(&prompt).chain(&told).copied().collect();
-    let model = Arc::new(preparation.tamed(model)?);
+    let model = Arc::new(preparation.rotated(model)?);
     let (tokens, public): (usize, usize) = (tokens.parse()?, public.parse()?);
     let parameters = Preset::find(preset)?.build()?;
     let plan = Bootstrap::for_products(&parameters, WEIGHT_BITS)?;

@@ -40,7 +40,7 @@ pub enum CircuitError {
          there; degree {degree}, the largest allowed, gives {found:.1} bits; use a longer prefix, a longer public \
          text, a smaller margin, more rounds of softmax, or fewer bits"
     )]
-    Untamed {
+    Imprecise {
         /// The function's result.
         place: Place,
         /// Group or coordinate whose interval is too wide.

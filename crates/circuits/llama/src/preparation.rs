@@ -1,4 +1,4 @@
-//! What a service needs to know of a model besides its weights: how it was tamed, and the polynomials of its circuit.
+//! What a service needs to know of a model besides its weights: how it was rotated, and the polynomials of its circuit.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::ranges::{Interval, Ranges};
 /// Version of the files.
 const FORMAT: u32 = 3;
 
-/// A tamed model without its weights. These are the weights of the model's file, rotated with the seed.
+/// A rotated model without its weights. These are the weights of the model's file, rotated with the seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preparation {
     /// Dimensions of the model.
@@ -76,11 +76,11 @@ impl Preparation {
         Circuit::new(&self.config).with_rounds(self.rounds)
     }
 
-    /// The tamed model: rotated as it was prepared.
+    /// The rotated model: rotated as it was prepared.
     ///
     /// # Errors
     /// If the preparation belongs to a model with other dimensions or weights.
-    pub fn tamed(&self, mut model: Model) -> Result<Model, PreparationError> {
+    pub fn rotated(&self, mut model: Model) -> Result<Model, PreparationError> {
         if model.config != self.config {
             let shape = |config: &Config| {
                 let Config { layers, width, heads, vocabulary, context, .. } = config;

@@ -12,7 +12,7 @@ use unspoken_llama::{
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{Generation, InputError, KvCache, Model, rotate, round_weights};
 
-/// A tamed model, and stories that it tells.
+/// A rotated model, and stories that it tells.
 struct Setting {
     model: Model,
     calibration: Vec<Sample>,
@@ -195,11 +195,11 @@ fn escapes_are_counted_where_the_margin_is_too_small() {
 #[test]
 fn designs_that_cannot_be_made_name_the_place_and_the_amount() {
     let setting = setting();
-    let untamed = design(setting, &DesignOptions { bits: 30.0, degrees: vec![15], ..wide() }).unwrap_err();
-    let CircuitError::Untamed { place, degree, bits, found, .. } = &untamed else { panic!("{untamed}") };
+    let imprecise = design(setting, &DesignOptions { bits: 30.0, degrees: vec![15], ..wide() }).unwrap_err();
+    let CircuitError::Imprecise { place, degree, bits, found, .. } = &imprecise else { panic!("{imprecise}") };
     assert_eq!((*place, *degree, *bits), (Place::new(0, Quantity::AttentionNormFactor), 15, 32.0));
     assert!(*found < 30.0);
-    let text = untamed.to_string();
+    let text = imprecise.to_string();
     for part in ["layer 0, attention-norm-factor", "needed 32 bits", "degree 15"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -208,8 +208,10 @@ fn designs_that_cannot_be_made_name_the_place_and_the_amount() {
     // With two rounds, this model has a head whose sums differ too much: three are needed.
     let two = Circuit::new(&setting.model.config);
     let ranges = calibrate(&two, &setting.model, &setting.calibration, 16, |_| {}).unwrap();
-    let untamed = Design::new(&two, &ranges, &wide()).unwrap_err();
-    assert!(matches!(&untamed, CircuitError::Untamed { place, .. } if place.quantity == Quantity::SoftmaxFactor(0)));
+    let imprecise = Design::new(&two, &ranges, &wide()).unwrap_err();
+    assert!(
+        matches!(&imprecise, CircuitError::Imprecise { place, .. } if place.quantity == Quantity::SoftmaxFactor(0))
+    );
 }
 
 #[test]

@@ -10,8 +10,8 @@ mod halves;
 mod linear;
 mod observe;
 mod published;
+mod rotation;
 mod statistics;
-mod taming;
 mod tokenizer;
 mod weights;
 
@@ -25,7 +25,7 @@ pub use halves::{ClientModel, Coverage, RotatedModel};
 pub use linear::linear;
 pub use observe::{Observer, Step};
 pub use published::{SHAPES, published};
+pub use rotation::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate, round_weights};
 pub use statistics::{Range, Statistics};
-pub use taming::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate, round_weights};
 pub use tokenizer::{SPACE, TextStream, Tokenizer};
 pub use weights::{LayerWeights, TensorName, Weights};

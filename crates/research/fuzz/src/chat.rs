@@ -511,7 +511,8 @@ static SERVICE: LazyLock<ChatServer> = LazyLock::new(|| server(PassInput::Embedd
 static TOKEN_SERVICE: LazyLock<ChatServer> = LazyLock::new(|| server(PassInput::Tokens));
 
 fn server(input: PassInput) -> ChatServer {
-    let served = ServedModel::new(&PREPARED.preparation, PREPARED.tamed.clone()).expect("a preparation of this model");
+    let served =
+        ServedModel::new(&PREPARED.preparation, PREPARED.rotated.clone()).expect("a preparation of this model");
     let parameters = Preset::find(BOOT_PRESET).and_then(Preset::build).expect("builds");
     let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
     ChatServer::new(served, &parameters, &options).expect("levels suffice")

@@ -105,7 +105,7 @@ pub const TARGETS: [&Target; 90] = [
     &llama::SAFETENSORS,
     &llama::PREPARATION,
     &llama_halves::CLIENT,
-    &llama_halves::TAMED,
+    &llama_halves::ROTATED,
     &chat::DESCRIBED,
     &chat::KEY_FRONT,
     &chat::QUERY,

@@ -113,7 +113,7 @@ pub struct Prepared {
     /// The preparation.
     pub preparation: Preparation,
     /// The server's half.
-    pub tamed: RotatedModel,
+    pub rotated: RotatedModel,
     /// The client's half.
     pub client: Arc<ClientModel>,
 }
@@ -136,9 +136,9 @@ pub static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
         options: DesignOptions { degrees: vec![7, 15, 31], bits: 8.0, ..DesignOptions::default() },
         ranges,
     };
-    let tamed = RotatedModel::new(model, preparation.prefix.clone());
-    let client = Arc::new(ClientModel::new(&tamed, tokenizer));
-    Prepared { preparation, tamed, client }
+    let rotated = RotatedModel::new(model, preparation.prefix.clone());
+    let client = Arc::new(ClientModel::new(&rotated, tokenizer));
+    Prepared { preparation, rotated, client }
 });
 
 /// A model with one small layer.

@@ -1,4 +1,4 @@
-//! Targets for the files of both halves of a tamed model; an input holds the files one after the other.
+//! Targets for the files of both halves of a rotated model; an input holds the files one after the other.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::llama::{read_text, repair_padded_safetensors, small_model};
 
 const CLIENT_FILES: [&str; 5] =
     ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors", "coverage.json"];
-const TAMED_FILE: [&str; 1] = ["tamed.safetensors"];
+const ROTATED_FILE: [&str; 1] = ["tamed.safetensors"];
 
 /// `ClientModel::load`: can be saved and loaded again without a change; the tokenizer reads text.
 pub static CLIENT: Target = Target {
@@ -56,20 +56,20 @@ pub static CLIENT: Target = Target {
 };
 
 /// `RotatedModel::load`: can be saved to the same file again.
-pub static TAMED: Target = Target {
+pub static ROTATED: Target = Target {
     name: "llama_rotated",
     run: |data| {
-        let directory = Directory::of(data, &TAMED_FILE);
-        let Ok(tamed) = RotatedModel::load(directory.path()) else { return false };
+        let directory = Directory::of(data, &ROTATED_FILE);
+        let Ok(rotated) = RotatedModel::load(directory.path()) else { return false };
         let again = Directory::empty();
-        tamed.save(again.path()).expect("saves");
+        rotated.save(again.path()).expect("saves");
         let read = RotatedModel::load(again.path()).expect("its own file");
-        assert_eq!((read.id(), read.prefix()), (tamed.id(), tamed.prefix()));
-        assert_eq!(read.model().config, tamed.model().config);
+        assert_eq!((read.id(), read.prefix()), (rotated.id(), rotated.prefix()));
+        assert_eq!(read.model().config, rotated.model().config);
         true
     },
     repair: |data| {
-        let mut read = files::copied(data, TAMED_FILE.len());
+        let mut read = files::copied(data, ROTATED_FILE.len());
         repair_padded_safetensors(&mut read[0]);
         *data = files::join(read.iter().map(Vec::as_slice));
     },
@@ -77,7 +77,7 @@ pub static TAMED: Target = Target {
         let seed = |tied| {
             let directory = Directory::empty();
             RotatedModel::new(small_model(tied).model, vec![1]).save(directory.path()).expect("saves");
-            saved(&directory, &TAMED_FILE)
+            saved(&directory, &ROTATED_FILE)
         };
         vec![seed(true), seed(false)]
     },

@@ -44,13 +44,13 @@ impl ClearModel {
                 Known::Digits(Box::new(network))
             }
             "llama" if has("tamed.safetensors") => {
-                let tamed = RotatedModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
+                let rotated = RotatedModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
                 let client = ClientModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
-                if tamed.id() != client.id() {
-                    let text = format!("model: found halves of two models, {} and {}", tamed.id(), client.id());
+                if rotated.id() != client.id() {
+                    let text = format!("model: found halves of two models, {} and {}", rotated.id(), client.id());
                     return Err(Failure::Model(text).into());
                 }
-                Known::Language(Box::new((tamed, client)))
+                Known::Language(Box::new((rotated, client)))
             }
             _ => return Ok(None),
         };

@@ -120,12 +120,12 @@ fn text_after(model: &ClientModel, before: &[u32], tokens: &[u32]) -> Result<Zer
 
 /// Continues a text in the clear.
 pub(crate) fn continued_in_the_clear(
-    (tamed, client): (&RotatedModel, &ClientModel),
+    (rotated, client): (&RotatedModel, &ClientModel),
     beginning: &Beginning<'_>,
 ) -> Result<Zeroizing<String>, Failure> {
     let (public, private) = beginning.tokens(client)?;
     let prompt = Zeroizing::new([client.prefix(), &public, &private].concat());
-    let generation = Generation::new(tamed.model(), &prompt, client.tokenizer().ends()).map_err(refused)?;
+    let generation = Generation::new(rotated.model(), &prompt, client.tokenizer().ends()).map_err(refused)?;
     let tokens = Zeroizing::new(generation.take(beginning.most_tokens).collect::<Vec<u32>>());
     text_after(client, &prompt, &tokens)
 }

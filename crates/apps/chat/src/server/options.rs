@@ -13,11 +13,11 @@ use unspoken_store::ModelId;
 
 use crate::error::ChatError;
 
-/// A tamed model, and the polynomials of its circuit.
+/// A rotated model, and the polynomials of its circuit.
 pub struct ServedModel {
     /// The model's id.
     pub id: ModelId,
-    /// The tamed model.
+    /// The rotated model.
     pub model: Arc<Model>,
     /// Tokens in front of every text.
     pub prefix: Vec<u32>,
@@ -36,21 +36,21 @@ impl ServedModel {
     ///
     /// # Errors
     /// If the two are not of the same model, or the preparation allows no polynomials.
-    pub fn new(preparation: &Preparation, tamed: RotatedModel) -> Result<Self, ChatError> {
-        if preparation.config != tamed.model().config || preparation.prefix != tamed.prefix() {
+    pub fn new(preparation: &Preparation, rotated: RotatedModel) -> Result<Self, ChatError> {
+        if preparation.config != rotated.model().config || preparation.prefix != rotated.prefix() {
             let needed = "the files that one run of `unspoken llama prepare` wrote";
-            return Err(ChatError::mismatch("tamed model", "that of another preparation", needed));
+            return Err(ChatError::mismatch("rotated model", "that of another preparation", needed));
         }
         let context = preparation.options.tokens.unwrap_or(preparation.config.context).min(preparation.config.context);
         Ok(ServedModel {
-            id: tamed.id(),
-            prefix: tamed.prefix().to_vec(),
+            id: rotated.id(),
+            prefix: rotated.prefix().to_vec(),
             circuit: preparation.circuit(),
             design: preparation.design()?,
             context,
             // Preparations of earlier versions do not say it.
             least_public: preparation.least_public.unwrap_or(0),
-            model: Arc::new(tamed.into_model()),
+            model: Arc::new(rotated.into_model()),
         })
     }
 

@@ -44,7 +44,7 @@ fn is_unknown(party: &mut Party) -> bool {
 /// The largest difference between logits and the logits of the model in the clear, for a text that ends with a chunk.
 fn error(setting: &Setting, found: &Logits, text: &[u32]) -> f32 {
     let model = &setting.model;
-    let mut cache = model.prefix_cache(setting.tamed.prefix()).unwrap();
+    let mut cache = model.prefix_cache(setting.rotated.prefix()).unwrap();
     let normed = model.forward(text, &mut cache, &mut ()).unwrap();
     let wanted = model.logits(normed.slice(ndarray::s![text.len() - CHUNK.., ..]));
     let rows = (0..CHUNK).map(|token| found.row(token).unwrap()).zip(wanted.rows());

@@ -1,4 +1,4 @@
-//! A tamed model, and a pass beside the model in the clear, operation by operation.
+//! A rotated model, and a pass beside the model in the clear, operation by operation.
 
 #![allow(dead_code)] // Each test binary uses a part.
 

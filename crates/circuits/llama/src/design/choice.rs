@@ -161,7 +161,7 @@ fn smallest(
         last = (degree, found);
     }
     let (degree, found) = last;
-    Err(CircuitError::Untamed { place: need.result, index, low, high, degree, bits: need.bits, found })
+    Err(CircuitError::Imprecise { place: need.result, index, low, high, degree, bits: need.bits, found })
 }
 
 /// The next power of `2^(1/8)`: few different intervals need few different polynomials.

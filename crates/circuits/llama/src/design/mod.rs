@@ -54,7 +54,7 @@ impl Design {
     ///
     /// # Errors
     /// [`CircuitError::Options`] for options out of bounds, [`CircuitError::NoRange`] for ranges of another model,
-    /// [`CircuitError::Untamed`] if no degree is enough.
+    /// [`CircuitError::Imprecise`] if no degree is enough.
     pub fn new(circuit: &Circuit, ranges: &Ranges, options: &DesignOptions) -> Result<Self, CircuitError> {
         options.check().map_err(|(found, needed)| CircuitError::Options { found, needed })?;
         let mut design = Design { ranges: ranges.clone(), ..Design::default() };

@@ -1,4 +1,4 @@
-//! The two halves of a tamed model: files are read as they were written, and damaged ones are refused.
+//! The two halves of a rotated model: files are read as they were written, and damaged ones are refused.
 
 use std::fs;
 use std::path::Path;
@@ -10,24 +10,24 @@ fn halves(directory: &Path) -> (RotatedModel, ClientModel) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
     let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
     rotate(&model.config, &mut model.weights, 1);
-    let tamed = RotatedModel::new(model, vec![1]);
-    let client = ClientModel::new(&tamed, tokenizer);
-    tamed.save(directory).unwrap();
+    let rotated = RotatedModel::new(model, vec![1]);
+    let client = ClientModel::new(&rotated, tokenizer);
+    rotated.save(directory).unwrap();
     client.save(&directory.join("client")).unwrap();
-    (tamed, client)
+    (rotated, client)
 }
 
 #[test]
 fn halves_are_read_as_they_were_written() {
     let directory = tempfile::tempdir().unwrap();
-    let (tamed, client) = halves(directory.path());
+    let (rotated, client) = halves(directory.path());
     let read = RotatedModel::load(directory.path()).unwrap();
-    assert_eq!((read.id(), read.prefix()), (tamed.id(), tamed.prefix()));
-    assert_eq!(read.model().config, tamed.model().config);
-    assert_eq!(read.model().weights.digest(), tamed.model().weights.digest());
+    assert_eq!((read.id(), read.prefix()), (rotated.id(), rotated.prefix()));
+    assert_eq!(read.model().config, rotated.model().config);
+    assert_eq!(read.model().weights.digest(), rotated.model().weights.digest());
     let own = ClientModel::load(&directory.path().join("client")).unwrap();
-    assert_eq!((own.id(), own.config(), own.prefix()), (tamed.id(), &tamed.model().config, client.prefix()));
-    assert_eq!(own.embedding(), &tamed.model().weights.embedding);
+    assert_eq!((own.id(), own.config(), own.prefix()), (rotated.id(), &rotated.model().config, client.prefix()));
+    assert_eq!(own.embedding(), &rotated.model().weights.embedding);
     let text = "Once upon a time, there was a dog.";
     let tokens = client.tokenizer().encode(text).unwrap();
     assert_eq!(own.tokenizer().encode(text).unwrap(), tokens);
@@ -38,13 +38,13 @@ fn halves_are_read_as_they_were_written() {
 #[test]
 fn an_id_is_that_of_weights_and_prefix() {
     let directory = tempfile::tempdir().unwrap();
-    let (tamed, _) = halves(directory.path());
-    let model = tamed.model().clone();
-    assert_ne!(RotatedModel::new(model.clone(), vec![]).id(), tamed.id());
+    let (rotated, _) = halves(directory.path());
+    let model = rotated.model().clone();
+    assert_ne!(RotatedModel::new(model.clone(), vec![]).id(), rotated.id());
     let mut other = model.clone();
     other.weights.layers[3].down[(1, 2)] += 1e-6;
-    assert_ne!(RotatedModel::new(other, vec![1]).id(), tamed.id());
-    assert_eq!(RotatedModel::new(model, vec![1]).id(), tamed.id());
+    assert_ne!(RotatedModel::new(other, vec![1]).id(), rotated.id());
+    assert_eq!(RotatedModel::new(model, vec![1]).id(), rotated.id());
 }
 
 #[test]

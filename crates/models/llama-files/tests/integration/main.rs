@@ -4,7 +4,7 @@ mod bounds;
 mod common;
 mod formats;
 mod halves;
+mod rotation;
 mod smollm2;
 mod stories;
-mod taming;
 mod unread;

@@ -1,4 +1,4 @@
-//! The client's half of a tamed model: the embedding, the head and the tokenizer.
+//! The client's half of a rotated model: the embedding, the head and the tokenizer.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId, StoreError};
 
 use super::check;
 use super::coverage::Coverage;
-use super::tamed::RotatedModel;
+use super::rotated::RotatedModel;
 use crate::config::Config;
 use crate::linear::{in_pool, linear};
 use crate::tokenizer::Tokenizer;
@@ -30,7 +30,7 @@ const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
 const EMBEDDING: &str = "embedding";
 const HEAD: &str = "head";
 
-/// The client's half of a tamed model: it makes the input of the first layer from text, and text from logits.
+/// The client's half of a rotated model: it makes the input of the first layer from text, and text from logits.
 pub struct ClientModel {
     id: ModelId,
     config: Config,
@@ -59,12 +59,12 @@ struct Record {
 
 impl ClientModel {
     /// The client's half that belongs to a service's half.
-    pub fn new(tamed: &RotatedModel, tokenizer: Tokenizer) -> Self {
-        let model = tamed.model();
+    pub fn new(rotated: &RotatedModel, tokenizer: Tokenizer) -> Self {
+        let model = rotated.model();
         ClientModel {
-            id: tamed.id(),
+            id: rotated.id(),
             config: model.config.clone(),
-            prefix: tamed.prefix().to_vec(),
+            prefix: rotated.prefix().to_vec(),
             embedding: model.weights.embedding.clone(),
             head: model.weights.head.clone(),
             tokenizer,

@@ -1,9 +1,9 @@
-//! The two halves of a tamed model, as `unspoken llama prepare` writes them and as the two sides of a service read
+//! The two halves of a rotated model, as `unspoken llama prepare` writes them and as the two sides of a service read
 //! them.
 
 mod client;
 mod coverage;
-mod tamed;
+mod rotated;
 
 use unspoken_store::{ModelHasher, ModelId};
 
@@ -11,9 +11,9 @@ use crate::config::Config;
 
 pub use client::ClientModel;
 pub use coverage::Coverage;
-pub use tamed::RotatedModel;
+pub use rotated::RotatedModel;
 
-/// The id of a tamed model: two of them are the same only if their weights are, to the last bit, and the tokens in
+/// The id of a rotated model: two of them are the same only if their weights are, to the last bit, and the tokens in
 /// front of every text.
 fn id_of(config: &Config, prefix: &[u32], digest: &[u8; 32]) -> ModelId {
     let mut hasher = ModelHasher::new("unspoken 2026 tamed llama model");

@@ -134,7 +134,7 @@ fn fit(model: &Model, texts: &[Sample], chunk: usize) -> anyhow::Result<(Circuit
         let options = DesignOptions { margins, bits: BITS, widening: WIDENING, degrees, ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok((circuit, design)),
-            Err(CircuitError::Untamed { place, .. })
+            Err(CircuitError::Imprecise { place, .. })
                 if rounds < MAX_ROUNDS && matches!(place.quantity, Quantity::SoftmaxFactor(0)) =>
             {
                 rounds += 1;

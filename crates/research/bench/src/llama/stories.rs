@@ -1,4 +1,4 @@
-//! The model stories260K, tamed on stories that it tells itself.
+//! The model stories260K, rotated on stories that it tells itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ const ANIMALS: [&str; 6] = ["dog", "cat", "bird", "fish", "bear", "frog"];
 const HELD_OUT: [&str; 2] = ["pig", "cow"];
 const UNSEEN: &str = "duck";
 
-/// The tamed model, its polynomials, and stories that neither calibration nor margins have seen.
+/// The rotated model, its polynomials, and stories that neither calibration nor margins have seen.
 pub(super) struct Stories {
     pub(super) circuit: Circuit,
     pub(super) design: Design,
     pub(super) model: Arc<Model>,
-    pub(super) tamed: RotatedModel,
+    pub(super) rotated: RotatedModel,
     pub(super) client: Arc<ClientModel>,
     /// Tokens, of which the first is the token of the prefix.
     pub(super) unseen: Vec<Vec<u32>>,
@@ -60,18 +60,18 @@ impl Stories {
         rotate(&model.config, &mut model.weights, 1);
         let (circuit, design) = fit(&model, &calibration, &held_out, chunk)?;
         let prefix = unseen.iter().filter_map(|story| story.first().copied()).take(1).collect();
-        let tamed = RotatedModel::new(model, prefix);
-        let client = Arc::new(ClientModel::new(&tamed, tokenizer));
-        let model = Arc::new(tamed.model().clone());
-        Ok(Stories { circuit, design, model, tamed, client, unseen })
+        let rotated = RotatedModel::new(model, prefix);
+        let client = Arc::new(ClientModel::new(&rotated, tokenizer));
+        let model = Arc::new(rotated.model().clone());
+        Ok(Stories { circuit, design, model, rotated, client, unseen })
     }
 
     /// The model as a service takes it.
     pub(super) fn served(&self) -> ServedModel {
         ServedModel {
-            id: self.tamed.id(),
+            id: self.rotated.id(),
             model: Arc::clone(&self.model),
-            prefix: self.tamed.prefix().to_vec(),
+            prefix: self.rotated.prefix().to_vec(),
             circuit: self.circuit.clone(),
             design: self.design.clone(),
             context: LENGTH,
@@ -103,7 +103,7 @@ fn fit(model: &Model, calibration: &[Sample], held_out: &[Sample], chunk: usize)
         let options = DesignOptions { bits: BITS, margins, tokens: Some(LENGTH), ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok((circuit, design)),
-            Err(CircuitError::Untamed { place, .. })
+            Err(CircuitError::Imprecise { place, .. })
                 if rounds < MAX_ROUNDS && matches!(place.quantity, Quantity::SoftmaxFactor(0)) =>
             {
                 rounds += 1;

@@ -141,9 +141,9 @@ fn files() -> BTreeMap<String, Bytes> {
     let preparation =
         Preparation { config, weights, prefix: prefix.clone(), seed, rounds, options, ranges, least_public: None };
     let directory = tempfile::tempdir().unwrap();
-    let tamed = RotatedModel::new(model, prefix);
-    tamed.save(directory.path()).unwrap();
-    ClientModel::new(&tamed, tokenizer()).save(directory.path()).unwrap();
+    let rotated = RotatedModel::new(model, prefix);
+    rotated.save(directory.path()).unwrap();
+    ClientModel::new(&rotated, tokenizer()).save(directory.path()).unwrap();
     let mut files = files_of(directory.path());
     let contents = [preparation.record_bytes().unwrap(), preparation.ranges_bytes().unwrap()];
     files.extend(Preparation::FILES.into_iter().map(String::from).zip(contents.map(Bytes)));
@@ -186,13 +186,13 @@ impl Known for Llama {
         let parameters = Preset::find(case.server["preset"].as_str().unwrap()).unwrap().build().unwrap();
         let [record, ranges] = Preparation::FILES.map(|name| &case.model[name].0);
         let preparation = Preparation::from_bytes(record, ranges).unwrap();
-        let tamed = RotatedModel::load(directory_of(case).path()).unwrap();
+        let rotated = RotatedModel::load(directory_of(case).path()).unwrap();
         let count = |name: &str| case.server[name].as_u64().unwrap() as usize;
         // Queries of encrypted embeddings are too long for the file.
         let input = if case.server["input"] == "tokens" { PassInput::Tokens } else { PassInput::Embeddings };
         let options =
             ServerOptions { chunk: count("chunk"), chunks: count("chunks"), input, ..ServerOptions::default() };
-        ChatServer::new(ServedModel::new(&preparation, tamed).unwrap(), &parameters, &options).unwrap()
+        ChatServer::new(ServedModel::new(&preparation, rotated).unwrap(), &parameters, &options).unwrap()
     }
 
     /// The client reads its half of the files alone.
@@ -225,11 +225,11 @@ impl Known for Llama {
     }
 
     fn clear(case: &Case, _client: &ChatClient) -> Option<Clear> {
-        let tamed = RotatedModel::load(directory_of(case).path()).unwrap();
-        let model = tamed.model();
+        let rotated = RotatedModel::load(directory_of(case).path()).unwrap();
+        let model = rotated.model();
         let answer = |question: &Value| {
             let Pass { public, tokens, .. } = Pass::read(question);
-            let mut cache = model.prefix_cache(tamed.prefix()).unwrap();
+            let mut cache = model.prefix_cache(rotated.prefix()).unwrap();
             let normed = model.forward(&[public.as_slice(), &tokens].concat(), &mut cache, &mut ()).unwrap();
             let found = model.logits(normed.slice(s![public.len().., ..]));
             logits(found.outer_iter().map(|row| row.to_vec()))

@@ -82,7 +82,7 @@ fn a_reader_that_stops_early_ends_the_story() {
 }
 
 #[test]
-fn the_report_has_both_tables_and_tamed_logits_that_agree() {
+fn the_report_has_both_tables_and_rotated_logits_that_agree() {
     let directory = tempfile::tempdir().unwrap();
     let (sample, picture) = (sample(directory.path()), directory.path().join("residual.svg"));
     let report = ["llama", "report", "--model", &model(), "--text", &sample, "--tokens", "160", "--window", "80"];
@@ -218,8 +218,11 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let elsewhere = [&["llama", "prepare", "--out", other.to_str().unwrap()], &texts[..]].concat();
     let refused = |more: &[&str]| complaint(&unspoken(&[&elsewhere[..], more].concat()));
     assert!(refused(&["--margin", "0.5"]).contains("--margin: found 0.5, needed a number of at least 1"));
-    let untamed = refused(&["--tokens", "96", "--rounds", "1"]);
-    assert!(untamed.contains("layer 0, softmax-factor-1") && untamed.contains("more rounds of softmax"), "{untamed}");
+    let imprecise = refused(&["--tokens", "96", "--rounds", "1"]);
+    assert!(
+        imprecise.contains("layer 0, softmax-factor-1") && imprecise.contains("more rounds of softmax"),
+        "{imprecise}"
+    );
     assert!(!other.exists());
     let nowhere = complaint(&unspoken(&[
         "llama",

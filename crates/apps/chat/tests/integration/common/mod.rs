@@ -32,7 +32,7 @@ pub struct Setting {
     pub circuit: Circuit,
     pub design: Design,
     pub model: Arc<Model>,
-    pub tamed: RotatedModel,
+    pub rotated: RotatedModel,
     pub client: Arc<ClientModel>,
     /// Public and private tokens, without the prefix.
     pub stories: Vec<(Vec<u32>, Vec<u32>)>,
@@ -54,10 +54,10 @@ impl Setting {
         let margins = Margins { norm: 1.2, softmax: 1.4, score: 1.3, gate: 1.5 };
         let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
         let design = Design::new(&circuit, &ranges, &options).unwrap();
-        let tamed = RotatedModel::new(model, vec![1]);
-        let client = Arc::new(ClientModel::new(&tamed, tokenizer));
-        let model = Arc::new(tamed.model().clone());
-        Setting { circuit, design, model, tamed, client, stories }
+        let rotated = RotatedModel::new(model, vec![1]);
+        let client = Arc::new(ClientModel::new(&rotated, tokenizer));
+        let model = Arc::new(rotated.model().clone());
+        Setting { circuit, design, model, rotated, client, stories }
     }
 
     /// A server of this model.
@@ -74,15 +74,15 @@ impl Setting {
 
     /// What the model in the clear continues, at most `most` tokens.
     pub fn told(&self, public: &[u32], private: &[u32], most: usize) -> Vec<u32> {
-        let prompt = [self.tamed.prefix(), public, private].concat();
+        let prompt = [self.rotated.prefix(), public, private].concat();
         Generation::new(&self.model, &prompt, self.client.tokenizer().ends()).unwrap().take(most).collect()
     }
 
     pub fn served(&self) -> ServedModel {
         ServedModel {
-            id: self.tamed.id(),
+            id: self.rotated.id(),
             model: Arc::clone(&self.model),
-            prefix: self.tamed.prefix().to_vec(),
+            prefix: self.rotated.prefix().to_vec(),
             circuit: self.circuit.clone(),
             design: self.design.clone(),
             context: 72,

@@ -72,10 +72,10 @@ pub fn prepare(directory: &Path) -> anyhow::Result<()> {
     let samples: Vec<Sample> = (0..8).map(sample).collect();
     let ranges = calibrate(&circuit, &model, &samples, CHUNK, |_| {})?;
     let design = Design::new(&circuit, &ranges, &DesignOptions { bits: 12.0, ..DesignOptions::default() })?;
-    let tamed = RotatedModel::new(model, vec![1]);
-    let client = Arc::new(ClientModel::new(&tamed, tokenizer));
+    let rotated = RotatedModel::new(model, vec![1]);
+    let client = Arc::new(ClientModel::new(&rotated, tokenizer));
     client.save(directory)?;
-    let (id, prefix, model) = (tamed.id(), tamed.prefix().to_vec(), Arc::new(tamed.into_model()));
+    let (id, prefix, model) = (rotated.id(), rotated.prefix().to_vec(), Arc::new(rotated.into_model()));
     let served = |input| -> anyhow::Result<()> {
         let (prefix, model, design) = (prefix.clone(), Arc::clone(&model), design.clone());
         let circuit = circuit.clone();

@@ -55,8 +55,8 @@ pub fn run(model: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     println!("service     {} offers {APPLICATION}", service.url);
     let told = ask_for_more(&service, &prepared, folder.path(), cancel)?;
     // The model in the clear, for comparison.
-    let tamed = RotatedModel::load(&prepared)?;
-    let clear: Vec<u32> = Generation::new(tamed.model(), &told.prompt, &told.ends)?.take(told.tokens.len()).collect();
+    let rotated = RotatedModel::load(&prepared)?;
+    let clear: Vec<u32> = Generation::new(rotated.model(), &told.prompt, &told.ends)?.take(told.tokens.len()).collect();
     let client = ClientModel::load(&prepared.join("client"))?;
     let text = |tokens: &[u32]| -> anyhow::Result<String> {
         let mut stream = client.tokenizer().stream(&told.prompt)?;

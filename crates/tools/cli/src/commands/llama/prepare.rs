@@ -17,7 +17,7 @@ use super::calibration::{CalibrationArguments, Texts};
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
-use super::text::{TamingArguments, named, prefix_line};
+use super::text::{RotationArguments, named, prefix_line};
 use crate::progress::Bars;
 use unspoken_offers::preparation::{client_directory, make, save};
 
@@ -27,7 +27,7 @@ const SPARE: f64 = 1.1;
 /// Largest number of rounds of softmax that is tried.
 const MAX_ROUNDS: u8 = 6;
 
-/// Tame a model for encrypted arithmetic, and choose the polynomials that replace its functions
+/// Rotate a model for encrypted arithmetic, and choose the polynomials that replace its functions
 ///
 /// The command searches a prefix and rotates the model as `unspoken llama report` does. Then it runs the circuit of
 /// private inference over the first part of the text in windows, over a page with many kinds of characters, and over
@@ -47,7 +47,7 @@ pub struct Arguments {
     #[command(flatten)]
     text: CalibrationArguments,
     #[command(flatten)]
-    taming: TamingArguments,
+    rotation: RotationArguments,
     /// Precision of the circuit in bits of each value's range; polynomials are more precise
     #[arg(long, value_name = "N", default_value_t = 14.0)]
     bits: f64,
@@ -128,13 +128,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tames the model, fits the polynomials, and writes the preparation into its directory, which exists.
+/// Rotates the model, fits the polynomials, and writes the preparation into its directory, which exists.
 fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
-    let sizes = arguments.text.sizes.sizes(arguments.taming.room(&model.config))?;
-    let seed = arguments.taming.seed;
+    let sizes = arguments.text.sizes.sizes(arguments.rotation.room(&model.config))?;
+    let seed = arguments.rotation.seed;
     let texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
-    let prefix = arguments.taming.search(&model, &tokenizer, texts.text())?;
+    let prefix = arguments.rotation.search(&model, &tokenizer, texts.text())?;
     let weights = model.weights.digest();
     rotate(&model.config, &mut model.weights, seed);
 
@@ -164,12 +164,12 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         least_public: Some(arguments.text.least_public),
     };
     save(&preparation, &arguments.out)?;
-    let tamed = RotatedModel::new(model, preparation.prefix.clone());
-    tamed.save(&arguments.out)?;
-    let (client, covered) = client_half(&tamed, tokenizer, &texts);
+    let rotated = RotatedModel::new(model, preparation.prefix.clone());
+    rotated.save(&arguments.out)?;
+    let (client, covered) = client_half(&rotated, tokenizer, &texts);
     client.save(&client_directory(&arguments.out))?;
     let outcome = Outcome {
-        id: tamed.id(),
+        id: rotated.id(),
         prefix: named(client.tokenizer(), &preparation.prefix),
         tokens: private_tokens(&samples),
         held_out_tokens: held_out.iter().map(|samples| private_tokens(samples)).sum(),
@@ -187,11 +187,11 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// The client's half, with the tokens that calibration ran.
-fn client_half(tamed: &RotatedModel, tokenizer: Tokenizer, texts: &Texts) -> (ClientModel, Covered) {
-    let (coverage, text) = texts.coverage(tamed.prefix());
-    let vocabulary = tamed.model().config.vocabulary;
+fn client_half(rotated: &RotatedModel, tokenizer: Tokenizer, texts: &Texts) -> (ClientModel, Covered) {
+    let (coverage, text) = texts.coverage(rotated.prefix());
+    let vocabulary = rotated.model().config.vocabulary;
     let all = coverage.len();
-    let client = ClientModel::new(tamed, tokenizer).with_coverage(coverage);
+    let client = ClientModel::new(rotated, tokenizer).with_coverage(coverage);
     let every: Vec<u32> = (0u32..).take(vocabulary).collect();
     let unseen = client.uncovered(&every).into_iter().take(SHOWN).collect();
     (client, Covered { text, all, unseen, vocabulary })
@@ -232,9 +232,9 @@ fn fit(
         let options = DesignOptions { bits: arguments.bits, margins, tokens: Some(tokens), ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok(Fitted { circuit, ranges, needed, options, design }),
-            Err(CircuitError::Untamed { place, .. })
+            Err(CircuitError::Imprecise { place, .. })
                 if rounds < last && place.quantity == Quantity::SoftmaxFactor(0) => {}
-            Err(error @ CircuitError::Untamed { .. }) => {
+            Err(error @ CircuitError::Imprecise { .. }) => {
                 let remedy = "no polynomials for these ranges; --least-public N or --skip-vocabulary narrow them";
                 return Err(error).context(remedy);
             }

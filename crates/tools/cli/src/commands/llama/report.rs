@@ -9,7 +9,7 @@ use unspoken_llama_model::Step;
 use super::ModelArguments;
 use super::picture::{Line, residual_picture};
 use super::study::{INPUTS, OUTPUTS, Row, Study, Variant};
-use super::text::{TamingArguments, TextArguments, named, prefix_line};
+use super::text::{RotationArguments, TextArguments, named, prefix_line};
 use crate::output_file::OutputFile;
 
 /// Report how large a model's values get, and how much a prefix and rotations reduce them
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[command(flatten)]
     text: TextArguments,
     #[command(flatten)]
-    taming: TamingArguments,
+    rotation: RotationArguments,
     /// Draw the residual stream of each layer as SVG
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -42,10 +42,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = arguments.out.as_ref().map(|out| OutputFile::open("--out", out, arguments.force)).transpose()?;
     let LoadedModel { model, tokenizer } = arguments.model.load()?;
-    let texts = arguments.text.windows(&tokenizer, arguments.taming.room(&model.config))?;
-    let prefix = arguments.taming.search(&model, &tokenizer, &texts)?;
+    let texts = arguments.text.windows(&tokenizer, arguments.rotation.room(&model.config))?;
+    let prefix = arguments.rotation.search(&model, &tokenizer, &texts)?;
     let layers = model.config.layers;
-    let study = Study::new(model, tokenizer.begin(), &prefix, &texts, arguments.taming.seed)?;
+    let study = Study::new(model, tokenizer.begin(), &prefix, &texts, arguments.rotation.seed)?;
     if let Some(out) = out {
         let title = format!("Residual stream of {}", arguments.model.model.display());
         let lines: Vec<Line> = study.variants.iter().map(|variant| line(variant, layers)).collect();

@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let preparation = load(&arguments.preparation)?;
     let LoadedModel { model, tokenizer } = arguments.model.load()?;
     let what = || format!("--preparation: {} and --model", arguments.preparation.display());
-    let model = preparation.tamed(model).with_context(what)?;
+    let model = preparation.rotated(model).with_context(what)?;
     let design = preparation.design()?;
     let most = preparation.options.tokens.unwrap_or(model.config.context);
     let sizes = arguments.sizes.sizes(most.saturating_sub(preparation.prefix.len())).with_context(|| {

@@ -1,9 +1,9 @@
-//! A model with and without taming, on the same texts.
+//! A model with and without prefix and rotation, on the same texts.
 
 use ndarray::{Array2, ArrayView1, Zip};
 use unspoken_llama_model::{InputError, KvCache, Model, Statistics, Step, perplexity_after, rotate};
 
-/// What texts show of a model and its tamed forms.
+/// What texts show of a model and its rotated forms.
 pub struct Study {
     /// The model as it is, after a prefix, rotated, and both.
     pub variants: [Variant; 4],
@@ -59,12 +59,12 @@ impl Study {
         seed: u64,
     ) -> Result<Self, InputError> {
         let begin: Vec<u32> = begin.into_iter().collect();
-        let original = untamed("original", &model, &begin, texts)?;
-        let prefixed = behind("prefix", &model, prefix, texts, Statistics::new())?;
+        let original = after_begin("original", &model, &begin, texts)?;
+        let prefixed = after_prefix("prefix", &model, prefix, texts, Statistics::new())?;
         let logits_before = logits(&model, prefix, &texts[0])?;
         rotate(&model.config, &mut model.weights, seed);
-        let rotated = untamed("rotation", &model, &begin, texts)?;
-        let both = behind("prefix and rotation", &model, prefix, texts, Statistics::new())?;
+        let rotated = after_begin("rotation", &model, &begin, texts)?;
+        let both = after_prefix("prefix and rotation", &model, prefix, texts, Statistics::new())?;
         let logits_after = logits(&model, prefix, &texts[0])?;
         Ok(Study {
             variants: [original, prefixed, rotated, both],
@@ -75,16 +75,16 @@ impl Study {
 }
 
 /// Texts after the token for the begin of a text, which is seen as well.
-fn untamed(name: &'static str, model: &Model, begin: &[u32], texts: &[Vec<u32>]) -> Result<Variant, InputError> {
+fn after_begin(name: &'static str, model: &Model, begin: &[u32], texts: &[Vec<u32>]) -> Result<Variant, InputError> {
     let mut statistics = Statistics::new();
     if !begin.is_empty() {
         model.forward(begin, &mut KvCache::new(&model.config), &mut statistics)?;
     }
-    behind(name, model, begin, texts, statistics)
+    after_prefix(name, model, begin, texts, statistics)
 }
 
 /// Texts after a prefix.
-fn behind(
+fn after_prefix(
     name: &'static str,
     model: &Model,
     prefix: &[u32],

@@ -63,7 +63,7 @@ impl Sizes {
 
 /// The search for a prefix, and rotations
 #[derive(clap::Args)]
-pub struct TamingArguments {
+pub struct RotationArguments {
     /// Maximum number of tokens of the text that the search for a prefix uses
     #[arg(long, value_name = "N", default_value_t = 512)]
     search_tokens: usize,
@@ -180,7 +180,7 @@ pub fn samples(prefix: &[u32], windows: &[Vec<u32>], public: usize) -> Vec<Sampl
     windows.map(sample).collect()
 }
 
-impl TamingArguments {
+impl RotationArguments {
     /// Tokens of a context that the longest prefix leaves.
     pub fn room(&self, config: &Config) -> usize {
         config.context.saturating_sub(self.prefix_length.max(1))

@@ -1,4 +1,4 @@
-//! Taming: the same function with smaller values on the way.
+//! Rotation: the same function with smaller values on the way.
 //!
 //! *Private Llama inference*, Section 3.1: tokens in front of every text take the outliers of attention sinks, and
 //! orthogonal rotations spread what single coordinates hold.

@@ -1,4 +1,4 @@
-//! The service's half of a tamed model: all weights.
+//! The service's half of a rotated model: all weights.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct RotatedModel {
 }
 
 impl RotatedModel {
-    /// The service's half of a tamed model; `prefix` are the tokens in front of every text.
+    /// The service's half of a rotated model; `prefix` are the tokens in front of every text.
     pub fn new(model: Model, prefix: Vec<u32>) -> Self {
         RotatedModel { id: id_of(&model.config, &prefix, &model.weights.digest()), prefix, model }
     }
@@ -127,11 +127,11 @@ impl RotatedModel {
         let weights = weights_of(&path, &config, &tensors)?;
         drop(tensors);
         drop(bytes);
-        let tamed = RotatedModel::new(Model { config, weights }, prefix);
-        if tamed.id != id {
+        let rotated = RotatedModel::new(Model { config, weights }, prefix);
+        if rotated.id != id {
             return Err(refuse(format!("another id, {id},"), needed));
         }
-        Ok(tamed)
+        Ok(rotated)
     }
 }
 

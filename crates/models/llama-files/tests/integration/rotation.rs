@@ -1,4 +1,4 @@
-//! Taming does not change what a model computes.
+//! Rotation does not change what a model computes.
 
 use std::path::Path;
 
