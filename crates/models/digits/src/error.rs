@@ -35,16 +35,21 @@ pub enum DigitsModelError {
         /// What was needed.
         needed: String,
     },
-    /// The input is not an image, or images and labels do not fit together.
-    #[error(
-        "check the images: found {found}, needed {needed}; scale and crop each to 28 x 28, and use the labels that \
-         belong to the images"
-    )]
-    Images {
+    /// The input is not an image.
+    #[error("make an image: found {found} pixels, needed {needed}; scale and crop it to 28 x 28 first")]
+    Image {
+        /// The number of pixels.
+        found: usize,
+        /// What was needed.
+        needed: String,
+    },
+    /// Images and labels do not fit together.
+    #[error("pair images with labels: found {found}, needed {needed}; use the labels that belong to the images")]
+    Labels {
         /// What was found.
         found: String,
         /// What was needed.
-        needed: String,
+        needed: &'static str,
     },
     /// A field of a network has an invalid value.
     #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
@@ -84,10 +89,5 @@ impl DigitsModelError {
     /// The error of a field with an invalid value.
     pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Field { field, found: found.to_string(), needed: needed.to_string() }
-    }
-
-    /// The error of images or labels that cannot be used.
-    pub(crate) fn images(found: impl ToString, needed: impl ToString) -> Self {
-        Self::Images { found: found.to_string(), needed: needed.to_string() }
     }
 }

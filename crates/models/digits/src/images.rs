@@ -36,10 +36,10 @@ impl Image {
     /// An image from its pixels.
     ///
     /// # Errors
-    /// [`DigitsModelError::Images`] unless there are 784 pixels.
+    /// [`DigitsModelError::Image`] unless there are 784 pixels.
     pub fn new(pixels: &[u8]) -> Result<Self, DigitsModelError> {
         let needed = format!("{IMAGE_SIDE} rows of {IMAGE_SIDE} pixels");
-        let refuse = |_| DigitsModelError::images(format!("{} pixels", pixels.len()), needed);
+        let refuse = |_| DigitsModelError::Image { found: pixels.len(), needed };
         Ok(Self(Box::new(pixels.try_into().map_err(refuse)?)))
     }
 
@@ -78,14 +78,14 @@ impl LabelledImages {
     /// Pairs images with labels.
     ///
     /// # Errors
-    /// [`DigitsModelError::Images`] if the numbers of images and labels differ, or a label is not a digit.
+    /// [`DigitsModelError::Labels`] if the numbers of images and labels differ, or a label is not a digit.
     pub fn new(images: Vec<Image>, labels: Vec<u8>) -> Result<Self, DigitsModelError> {
         if images.len() != labels.len() {
             let found = format!("{} images and {} labels", images.len(), labels.len());
-            return Err(DigitsModelError::images(found, "one label for each image"));
+            return Err(DigitsModelError::Labels { found, needed: "one label for each image" });
         }
         match labels.iter().find(|&&label| usize::from(label) >= CLASSES) {
-            Some(label) => Err(DigitsModelError::images(format!("label {label}"), "a digit, 0 to 9")),
+            Some(label) => Err(DigitsModelError::Labels { found: format!("label {label}"), needed: "a digit, 0 to 9" }),
             None => Ok(Self { images, labels }),
         }
     }

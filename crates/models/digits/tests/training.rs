@@ -119,5 +119,5 @@ fn idx_files_are_checked_before_they_are_believed() {
         assert!(matches!(error, DigitsModelError::Content { .. }), "{:?}", &bytes[..16]);
         assert!(!error.to_string().contains("fetch"), "{error}");
     }
-    assert!(matches!(Image::new(&[0; 783]), Err(DigitsModelError::Images { .. })));
+    assert!(matches!(Image::new(&[0; 783]), Err(DigitsModelError::Image { .. })));
 }
