@@ -37,7 +37,7 @@ pub(crate) struct Recorded {
     pub(crate) launches: Vec<(usize, Launches)>,
     pub(crate) inputs: Vec<Place>,
     pub(crate) outputs: Vec<Place>,
-    /// The device, and buffers that the graph uses.
+    /// The device, and buffers that the graph uses. Fields are dropped in their order: the graph goes before them.
     pub(crate) _kept: Vec<Kept>,
 }
 
