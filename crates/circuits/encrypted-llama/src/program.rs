@@ -71,8 +71,8 @@ const MAX_LOGIT_VECTORS: usize = 8;
 pub const WEIGHT_BITS: u32 = 18;
 
 impl PassProgram {
-    /// Prepares a rotated model for chunks of `tokens` tokens, with the polynomials of a design, and the bootstraps of a
-    /// plan that [`Bootstrap::for_products`] made. `small_degree` is the degree of the ring for products on
+    /// Prepares a rotated model for chunks of `tokens` tokens, with the polynomials of a design, and the bootstraps of
+    /// a plan that [`Bootstrap::for_products`] made. `small_degree` is the degree of the ring for products on
     /// coefficients.
     ///
     /// # Errors

@@ -26,8 +26,8 @@
 //!   FILE`; a run of the whole suite without these options leaves them out.
 //! - **Blocks** (`--only blocks`) are counted, not run: a simulator without values runs the pass of one layer with
 //!   random weights, and `predicted_*` are seconds of one core by the nominal cost model. Embeddings, scores and gates
-//!   have about the spread of real models after rotation, and `params.degrees` are the degrees that follow. Generation is
-//!   a pass of eight tokens, the smallest chunk, after the public tokens and 16 private chunks.
+//!   have about the spread of real models after rotation, and `params.degrees` are the degrees that follow. Generation
+//!   is a pass of eight tokens, the smallest chunk, after the public tokens and 16 private chunks.
 //! - **A share of a block** (`--only share`) is run, on all cores: the full width and all tokens, but one eighth of the
 //!   heads and of the feed-forward network. Its attention is one eighth of a block's; its norms are whole. It is
 //!   skipped if it needs more memory than there is.
