@@ -72,7 +72,7 @@ class Cost:
     questions : int
         Number of messages, tokens, images, records, computations or passes.
     batch : int
-        Maximum number of them in one query. Except for retrieval and small queries, a query with
+        Maximum number of them in one query. Except for retrieval and short queries, a query with
         fewer is as long.
     queries : int
         Number of queries.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use unspoken_ckks::{Arithmetic, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_encrypted_llama::{
-    EmbeddingLookup, EncryptedMachine, PassArithmetic, PassProgram, Requirements, TokenEncoding,
+    EmbeddingLookup, EncryptedEvaluator, PassArithmetic, PassEvaluator, PassProgram, Requirements, TokenEncoding,
 };
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::{KvCache, Model};
@@ -268,20 +268,20 @@ impl ChatServer {
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(call.cancel);
         let of = PartOf { tokens: &state.tokens, chunk: chunk as usize, chunks: state.chunks };
         let helpers = call.helpers.map(|helpers| RemoteHelpers { helpers, parameters, of });
-        let mut machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
+        let mut evaluator = EncryptedEvaluator::new(evaluator, &self.bootstrapper, &keys.small);
         if let Some(helpers) = &helpers {
-            machine = machine.with_helpers(helpers);
+            evaluator = evaluator.with_helpers(helpers);
         }
         let steps = self.steps();
         let mut watch = |place: Place, _| call.report(place.layer as u32, steps);
         call.report(0, steps);
         let inputs = match input {
             Received::Embeddings(vectors) => vectors,
-            Received::Tokens(first, query) => first.lookup.of_query(&machine, &first.encoding, &query)?,
+            Received::Tokens(first, query) => first.lookup.of_query(&evaluator, &first.encoding, &query)?,
         };
         let mut private = state.private.clone();
         let pass = PassArithmetic::new(
-            &machine,
+            &evaluator,
             &self.program,
             state.public.as_ref(),
             &mut private,
@@ -292,7 +292,7 @@ impl ChatServer {
         drop(pass);
         let level = sent_level(parameters, self.requirements.result.1, self.requirements.result.0);
         let write = |output: &Ciphertext| -> Result<Vec<u8>, ProtocolError> {
-            write_output(parameters, &*machine.evaluator.lowered(output, level)?)
+            write_output(parameters, &*evaluator.arithmetic().lowered(output, level)?)
         };
         let written = outputs.iter().map(write).collect::<Result<Vec<_>, _>>()?;
         let (public, tokens) = (Arc::clone(&state.public), state.tokens.clone());

@@ -14,7 +14,7 @@ use unspoken_protocol::ClientId;
 use crate::error::ChatError;
 use crate::session_id::SessionId;
 
-/// SessionLimits of sessions.
+/// Limits of sessions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionLimits {
     /// Sessions of all clients.

@@ -37,7 +37,7 @@ use unspoken_rlwe as rlwe;
 use crate::description::Description;
 use crate::session_id::SessionId;
 
-/// Where a service keeps sessions, so that they outlive it. Entries have names of lower-case letters, digits, `-` and
+/// Where a service stores sessions, so that they outlive it. Entries have names of lower-case letters, digits, `-` and
 /// `.`, 72 characters. A service trusts a store to give entries back as they were, or damaged, which the service
 /// notices. No other process may use the entries meanwhile.
 pub trait SessionStore: Send + Sync {

@@ -187,7 +187,7 @@ impl<K: Kind> ApplicationDescription for ScoreDescription<K> {
             && shape.max_tokens.is_power_of_two()
             && shape.max_tokens as usize <= header.parameters().slots()
             && header.bound() > 0.0
-            && [0, period].contains(&(shape.small_period as usize));
+            && [0, period].contains(&(shape.short_period as usize));
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{shape:?}"), "one that fits the preset"));
         }
@@ -217,7 +217,7 @@ fn fields(shape: &proto::Shape) -> IndexFields<'_> {
         columns: shape.columns,
         query_level: shape.query_level,
         query_form: &shape.query_form,
-        small_period: shape.small_period,
+        short_period: shape.short_period,
         strided: (0, 0),
         question_slots: shape.max_tokens as usize,
         // Two scores share a slot.

@@ -12,8 +12,8 @@ use unspoken_protocol::{
     simulated_error_bound, write_output,
 };
 use unspoken_query::{
-    Attempt, IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact,
-    SmallAnswer, SmallForms, SmallOffer,
+    Attempt, IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortAnswer,
+    ShortCompact, ShortForms, ShortOffer,
 };
 use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
@@ -52,7 +52,7 @@ pub struct ClassifyOptions {
     /// Form of the clients' queries.
     pub query: QueryForm,
     /// If the form is direct: whether to offer short queries beside full ones, if the preset is precise enough, and its
-    /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
+    /// key of short answers secure; they need more keys. If the form is compact: whether queries are short ones of few
     /// texts, which need fewer keys, and not full ones.
     pub short_queries: bool,
 }
@@ -95,7 +95,7 @@ impl<K: Kind> ScoreServer<K> {
         let short = matches!(codec, QueryCodec::ShortCompact(_)).then_some(codec.slots());
         let max_tokens = tables.max_tokens;
         let token_sum = match short {
-            Some(period) => small_token_sum(period, max_tokens).map_err(ProtocolError::from)?,
+            Some(period) => short_token_sum(period, max_tokens).map_err(ProtocolError::from)?,
             None => token_sum(parameters.slots() / max_tokens, max_tokens)?,
         };
         let encoder = Encoder::new(parameters);
@@ -109,9 +109,9 @@ impl<K: Kind> ScoreServer<K> {
         if let Some(bound) = full.filter(|bound| *bound > most_error) {
             return Ok(Attempt::Imprecise(bound));
         }
-        let mut small_period = 0;
+        let mut short_period = 0;
         if let Some(period) = short {
-            let answer = SmallAnswer::new(parameters, period / max_tokens, lookup.outputs())?;
+            let answer = ShortAnswer::new(parameters, period / max_tokens, lookup.outputs())?;
             if let Some(offer) = reader.short_offer(&encoder, &lookup, (&answer, &token_sum))? {
                 if offer.error * unit > most_error {
                     return Ok(Attempt::Imprecise(offer.error * unit));
@@ -119,24 +119,24 @@ impl<K: Kind> ScoreServer<K> {
                 key_plan.extend(&offer.keys);
                 precision = Some(check(offer.error * unit)?);
             }
-            small_period = period as u32;
+            short_period = period as u32;
         }
         if options.short_queries && form == QueryForm::Direct {
-            let forms = SmallForms {
+            let forms = ShortForms {
                 shape: reader.query().shape().clone(),
                 least_period: max_tokens,
                 question_slots: max_tokens,
                 outputs: lookup.outputs(),
             };
-            let small = forms.offer(&encoder, &lookup, |period| small_token_sum(period, max_tokens))?;
-            let precise = |small: &SmallOffer| {
-                let error = small.error * unit;
+            let short = forms.offer(&encoder, &lookup, |period| short_token_sum(period, max_tokens))?;
+            let precise = |short: &ShortOffer| {
+                let error = short.error * unit;
                 error <= most_error && check(error).is_ok_and(|precision| !precision.is_low())
             };
-            if let Some(small) = small.filter(precise) {
-                key_plan.extend(&small.keys);
-                small_period = max_tokens as u32;
-                precision = full.map(|full| check(full.max(small.error * unit))).transpose()?;
+            if let Some(short) = short.filter(precise) {
+                key_plan.extend(&short.keys);
+                short_period = max_tokens as u32;
+                precision = full.map(|full| check(full.max(short.error * unit))).transpose()?;
             }
         }
         let error = precision.map_or(0.0, |precision| precision.error_bound);
@@ -153,7 +153,7 @@ impl<K: Kind> ScoreServer<K> {
             max_tokens: max_tokens as u32,
             query_level: lookup.input_level() as u32,
             query_form: form.to_string(),
-            small_period,
+            short_period,
         };
         let description = ScoreDescription::new(header, shape, model.own())?;
         let storage = KeyStorage::Expanded;
@@ -222,9 +222,9 @@ impl<K: Kind> ScoreServer<K> {
         let start = Instant::now();
         let most = self.description.index().codec().vectors();
         let vectors = self.description.header().unpack("query", query, self.description.query_bytes(), most)?;
-        let small = self.description.index().small_of(&vectors)?;
-        let query = match &small {
-            Some((query, _)) => self.reader.read_small(&evaluator, client, query, &vectors)?,
+        let short = self.description.index().short_of(&vectors)?;
+        let query = match &short {
+            Some((query, _)) => self.reader.read_short(&evaluator, client, query, &vectors)?,
             None => self.reader.read(&evaluator, client, &vectors)?,
         };
         let read = start.elapsed().as_secs_f64();
@@ -232,10 +232,10 @@ impl<K: Kind> ScoreServer<K> {
         let vectors = start.elapsed().as_secs_f64() - read;
         let sums = self.lookup.combine(&evaluator, &generated)?;
         drop(generated);
-        let answers = match &small {
+        let answers = match &short {
             Some((query, answer)) => {
                 let token_sum =
-                    small_token_sum(query.period(), self.description.max_tokens()).map_err(ProtocolError::from)?;
+                    short_token_sum(query.period(), self.description.max_tokens()).map_err(ProtocolError::from)?;
                 answer.write(&evaluator, &self.totals(&evaluator, &token_sum, &sums)?, self.lookup.bound())?
             }
             None => {
@@ -399,7 +399,7 @@ fn token_sum(batch: usize, max_tokens: usize) -> Result<InnerSum, ClassifyError>
 
 /// The sum over the tokens of the texts of a short query. By doublings, so that queries of all periods have their
 /// keys in common.
-fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksError> {
+fn short_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksError> {
     InnerSum::with_radix((period / max_tokens) as i64, max_tokens, 0, 2)
 }
 

@@ -84,7 +84,7 @@ impl Description {
         vectors(&self.own)
     }
 
-    /// Whether queries of few tokens may be small: much shorter than [`Description::query_bytes`], and longer with more
+    /// Whether queries of few tokens may be short: much shorter than [`Description::query_bytes`], and longer with more
     /// tokens, in steps of a factor of two.
     pub fn has_short_queries(&self) -> bool {
         self.index.has_short_queries()
@@ -125,7 +125,7 @@ fn fields(own: &proto::Description) -> IndexFields<'_> {
         columns: own.columns,
         query_level: own.query_level,
         query_form: &own.query_form,
-        small_period: own.small_period,
+        short_period: own.short_period,
         strided: (own.strided_tokens, own.strided_level),
         question_slots: 1,
         outputs: vectors(own),
@@ -148,7 +148,7 @@ impl ApplicationDescription for Description {
         let plausible = own.subtables <= 16
             && own.columns >= 4
             && (1..=4096).contains(&own.width)
-            && [0, period.max(2 * own.strided_tokens as usize)].contains(&(own.small_period as usize))
+            && [0, period.max(2 * own.strided_tokens as usize)].contains(&(own.short_period as usize))
             && (own.strided_tokens == 0 || STRIDED_TOKENS.contains(&(own.strided_tokens as usize)))
             && u64::from(own.strided_tokens) * u64::from(own.width) <= header.parameters().slots() as u64;
         if !plausible {
@@ -193,7 +193,7 @@ mod tests {
                 query_form,
                 width,
                 pairs: true,
-                small_period: 0,
+                short_period: 0,
                 strided_tokens: 0,
                 strided_level: 0,
             };

@@ -15,7 +15,7 @@ use unspoken_protocol::{
     output_bytes, simulated_error_bound, write_output,
 };
 use unspoken_query::{
-    Attempt, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms,
+    Attempt, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortAnswer, ShortForms,
 };
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, KeyStorage};
@@ -44,7 +44,7 @@ pub struct EmbedOptions {
     /// Form of the clients' queries.
     pub query: QueryForm,
     /// If the form is direct: whether to offer short queries beside full ones, if the preset is precise enough, and its
-    /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
+    /// key of short answers secure; they need more keys. If the form is compact: whether queries are short ones of few
     /// tokens, which need fewer keys, and not full ones.
     pub short_queries: bool,
 }
@@ -303,17 +303,17 @@ impl ServerHalf for EmbedServer {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(call.cancel);
         let vectors = self.vectors(query)?;
         if let (Some(query), Some(strided)) = (self.description.index.strided_of(&vectors), &self.strided) {
-            let query = self.reader.read_small(&evaluator, client, query, &vectors)?;
+            let query = self.reader.read_short(&evaluator, client, query, &vectors)?;
             return self.answer_of(&[strided.run(&evaluator, &query)?]);
         }
-        let Some((query, answer)) = self.description.index.small_of(&vectors)? else {
+        let Some((query, answer)) = self.description.index.short_of(&vectors)? else {
             let outputs = self.run(&evaluator, client, &vectors)?;
             return match self.description.index.short_answer() {
                 Some(answer) => Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?)),
                 None => self.answer_of(&outputs),
             };
         };
-        let outputs = self.lookup.run(&evaluator, &self.reader.read_small(&evaluator, client, &query, &vectors)?)?;
+        let outputs = self.lookup.run(&evaluator, &self.reader.read_short(&evaluator, client, &query, &vectors)?)?;
         Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?))
     }
 }
@@ -423,7 +423,7 @@ impl LargestRows {
 struct FewTokens {
     strided: Option<Strided>,
     /// The shortest period of short queries, which is above the tokens of strided ones; 0 if there are no short ones.
-    small_period: usize,
+    short_period: usize,
     keys: KeyPlan,
     /// A bound of the error of a scaled number, if there are such queries and it is known.
     error: Option<f64>,
@@ -438,9 +438,9 @@ impl FewTokens {
         outputs: usize,
         period: usize,
     ) -> Result<Self, EmbedError> {
-        let answer = SmallAnswer::new(encoder.parameters(), period, outputs)?;
+        let answer = ShortAnswer::new(encoder.parameters(), period, outputs)?;
         let sum = no_sum(period).map_err(ProtocolError::from)?;
-        let mut few = FewTokens { small_period: period, ..FewTokens::default() };
+        let mut few = FewTokens { short_period: period, ..FewTokens::default() };
         if let Some(offer) = reader.short_offer(encoder, &largest.lookup, (&answer, &sum))? {
             (few.keys, few.error) = (offer.keys, Some(offer.error));
         }
@@ -465,11 +465,11 @@ impl FewTokens {
             few.strided = Some(strided);
         }
         let shape = reader.query().shape().clone();
-        let small = SmallForms { shape, least_period, question_slots: 1, outputs };
-        if let Some(offer) = small.offer(encoder, &largest.lookup, no_sum)?.filter(|offer| precise(offer.error)) {
+        let short = ShortForms { shape, least_period, question_slots: 1, outputs };
+        if let Some(offer) = short.offer(encoder, &largest.lookup, no_sum)?.filter(|offer| precise(offer.error)) {
             few.keys.extend(&offer.keys);
             few.error = Some(few.error.map_or(offer.error, |error| error.max(offer.error)));
-            few.small_period = least_period;
+            few.short_period = least_period;
         }
         Ok(few)
     }
@@ -485,7 +485,7 @@ fn own_description(shape: Shape, options: &EmbedOptions, lookup: &Lookup, few: &
         query_level: lookup.input_level() as u32,
         pairs: options.form == OutputForm::Pairs,
         query_form: options.query.to_string(),
-        small_period: few.small_period as u32,
+        short_period: few.short_period as u32,
         strided_tokens: few.strided.as_ref().map_or(0, Strided::tokens) as u32,
         strided_level: few.strided.as_ref().map_or(0, Strided::level) as u32,
     }

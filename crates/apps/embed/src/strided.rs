@@ -3,7 +3,7 @@
 use unspoken_ckks::{Arithmetic, Ciphertext, CostModel, Encoder, Evaluator, Simulator, vector_bytes};
 use unspoken_lookup::{LookupError, StridedLookup, StridedPlan, Table};
 use unspoken_protocol::simulated_error_bound;
-use unspoken_query::{QueryError, QueryShape, SmallQuery};
+use unspoken_query::{QueryError, QueryShape, ShortQuery};
 use unspoken_rlwe::KeyPlan;
 
 use crate::description::STRIDED_TOKENS;
@@ -14,7 +14,7 @@ const MAX_PREPARED_BYTES: u64 = 1 << 30;
 /// A strided lookup, the queries for it, and what they take.
 pub(crate) struct Strided {
     lookup: StridedLookup,
-    query: SmallQuery,
+    query: ShortQuery,
     error: f64,
     working_bytes: u64,
 }
@@ -49,7 +49,7 @@ impl Strided {
         };
         let level = lookup.input_level();
         let shape = QueryShape { parameters: parameters.clone(), subtables, columns, level };
-        let query = SmallQuery::strided(shape, lookup.batch())?;
+        let query = ShortQuery::strided(shape, lookup.batch())?;
         let counting = Simulator::counting(encoder);
         let vectors = query.simulate(&counting)?;
         let working_bytes = counting.working_bytes(|counting| run(&lookup, counting, &vectors))?

@@ -233,7 +233,7 @@ impl CkksHeader {
     /// # Errors
     /// If the application has no use for a key.
     pub fn check_use(&self, bootstraps: Bootstraps) -> Result<(), ProtocolError> {
-        limits::check_no_small_answers(&self.key_plan)?;
+        limits::check_no_short_answers(&self.key_plan)?;
         Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
@@ -242,7 +242,7 @@ impl CkksHeader {
     ///
     /// # Errors
     /// If the application has no use for a key.
-    pub fn check_use_with_small_answers(&self, bootstraps: Bootstraps) -> Result<(), ProtocolError> {
+    pub fn check_use_with_short_answers(&self, bootstraps: Bootstraps) -> Result<(), ProtocolError> {
         Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 

@@ -84,7 +84,7 @@ pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), Lim
 ///
 /// # Errors
 /// If the plan has one.
-pub fn check_no_small_answers(plan: &KeyPlan) -> Result<(), LimitExceeded> {
+pub fn check_no_short_answers(plan: &KeyPlan) -> Result<(), LimitExceeded> {
     match plan.iter().find(|(kind, _)| *kind == KeyKind::HalfRing) {
         Some((kind, _)) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),
         None => Ok(()),
@@ -151,9 +151,9 @@ mod tests {
         }
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Relinearisation, 1);
-        assert!(check_no_small_answers(&plan).is_ok());
+        assert!(check_no_short_answers(&plan).is_ok());
         plan.require(KeyKind::HalfRing, 1);
-        assert!(check_no_small_answers(&plan).is_err());
+        assert!(check_no_short_answers(&plan).is_err());
         let error = check(KeyKind::Encapsulation, Nothing).unwrap_err().to_string();
         let told = "key plan: found encapsulation key, needed keys that its queries take; do not trust this service";
         assert_eq!(error, told);

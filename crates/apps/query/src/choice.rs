@@ -26,7 +26,7 @@ pub struct LookupChoice {
     pub task: LookupTask,
     /// The form of queries.
     pub query: QueryForm,
-    /// Whether queries may be small, or compact ones short.
+    /// Whether queries may be short, or compact ones short.
     pub short_queries: bool,
     /// The only plan to consider, if there is one.
     pub plan: Option<LookupPlan>,

@@ -7,10 +7,10 @@ use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes
 
 use crate::codec::{QueryCodec, QueryForm};
 use crate::error::QueryError;
-use crate::forms::SmallForms;
+use crate::forms::ShortForms;
 use crate::shape::QueryShape;
+use crate::short::{ShortAnswer, ShortQuery};
 use crate::short_compact::ShortCompact;
-use crate::small::{SmallAnswer, SmallQuery};
 
 /// Maximum number of subtables.
 const MAX_SUBTABLES: u32 = 64;
@@ -29,10 +29,10 @@ pub struct IndexFields<'a> {
     pub query_level: u32,
     /// Name of the form of query.
     pub query_form: &'a str,
-    /// If the form is direct, the shortest period of a short query ([`SmallQuery`]); if it is compact, the period of
+    /// If the form is direct, the shortest period of a short query ([`ShortQuery`]); if it is compact, the period of
     /// all queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
-    pub small_period: u32,
-    /// Number of tokens of a query for a strided lookup, and the level of its vectors ([`SmallQuery::strided`]); zeros
+    pub short_period: u32,
+    /// Number of tokens of a query for a strided lookup, and the level of its vectors ([`ShortQuery::strided`]); zeros
     /// if the server has none. A query of at most that number of tokens is a query for the strided lookup.
     pub strided: (u32, u32),
     /// Number of slots of each vector that a question takes; it divides the number of slots.
@@ -50,11 +50,11 @@ pub struct IndexDescription {
     question_slots: usize,
     outputs: usize,
     /// The short queries, if the server takes any beside full ones.
-    small: Option<SmallForms>,
+    short: Option<ShortForms>,
     /// The query for a strided lookup, if the server has one.
-    strided: Option<SmallQuery>,
+    strided: Option<ShortQuery>,
     /// The answer to short compact queries, if the server takes these.
-    short_answer: Option<SmallAnswer>,
+    short_answer: Option<ShortAnswer>,
 }
 
 impl IndexDescription {
@@ -73,27 +73,27 @@ impl IndexDescription {
             columns: fields.columns as usize,
             level: fields.query_level as usize,
         };
-        let IndexFields { question_slots, outputs, small_period, strided: (tokens, level), .. } = fields;
-        let period = small_period as usize;
-        let (mut small, mut short_answer, mut strided) = (None, None, None);
+        let IndexFields { question_slots, outputs, short_period, strided: (tokens, level), .. } = fields;
+        let period = short_period as usize;
+        let (mut short, mut short_answer, mut strided) = (None, None, None);
         if tokens > 0 {
             strided =
-                Some(SmallQuery::strided(QueryShape { level: level as usize, ..shape.clone() }, tokens as usize)?);
+                Some(ShortQuery::strided(QueryShape { level: level as usize, ..shape.clone() }, tokens as usize)?);
         }
         let codec = match form {
             QueryForm::Compact if period > 0 => {
-                short_answer = Some(SmallAnswer::new(header.parameters(), period / question_slots, outputs)?);
+                short_answer = Some(ShortAnswer::new(header.parameters(), period / question_slots, outputs)?);
                 QueryCodec::ShortCompact(ShortCompact::new(shape, period)?)
             }
             _ => {
                 if period > 0 {
-                    SmallQuery::new(shape.clone(), period)?;
-                    small = Some(SmallForms { shape: shape.clone(), least_period: period, question_slots, outputs });
+                    ShortQuery::new(shape.clone(), period)?;
+                    short = Some(ShortForms { shape: shape.clone(), least_period: period, question_slots, outputs });
                 }
                 QueryCodec::new(form, shape)?
             }
         };
-        Ok(IndexDescription { codec, header, form, question_slots, outputs, small, strided, short_answer })
+        Ok(IndexDescription { codec, header, form, question_slots, outputs, short, strided, short_answer })
     }
 
     /// A description from untrusted fields.
@@ -110,17 +110,17 @@ impl IndexDescription {
             && fields.query_level as usize <= header.parameters().max_level()
             && fields.strided.1 as usize <= header.parameters().max_level()
             && (fields.strided.0 == 0 || fields.query_form == QueryForm::Direct.to_string())
-            && (fields.small_period == 0 || fields.query_form != QueryForm::OneHot.to_string())
-            && (fields.small_period == 0 || fields.small_period as usize >= fields.question_slots);
+            && (fields.short_period == 0 || fields.query_form != QueryForm::OneHot.to_string())
+            && (fields.short_period == 0 || fields.short_period as usize >= fields.question_slots);
         if !plausible {
             return Err(QueryError::mismatch("shape of queries", format!("{fields:?}"), "one that fits the preset"));
         }
         let description = Self::new(header, fields)?;
         let header = &description.header;
         match description.codec {
-            QueryCodec::ShortCompact(_) => header.check_use_with_small_answers(Bootstraps::ShortQueries)?,
+            QueryCodec::ShortCompact(_) => header.check_use_with_short_answers(Bootstraps::ShortQueries)?,
             QueryCodec::Compact(_) => header.check_use(Bootstraps::Queries)?,
-            _ if description.small.is_some() => header.check_use_with_small_answers(Bootstraps::Nothing)?,
+            _ if description.short.is_some() => header.check_use_with_short_answers(Bootstraps::Nothing)?,
             _ => header.check_use(Bootstraps::Nothing)?,
         }
         CkksHeader::check_query_bytes(description.codec.byte_len())?;
@@ -166,53 +166,53 @@ impl IndexDescription {
         self.codec.slots() / self.question_slots
     }
 
-    /// Whether queries of few questions may be small: much shorter than [`IndexDescription::full_query_bytes`], and
+    /// Whether queries of few questions may be short: much shorter than [`IndexDescription::full_query_bytes`], and
     /// longer with more questions, in steps of a factor of two.
     pub fn has_short_queries(&self) -> bool {
-        self.strided.is_some() || self.small_holding(1).is_some()
+        self.strided.is_some() || self.short_holding(1).is_some()
     }
 
     /// The query for a strided lookup of `questions` questions: all slots of its answer are in one vector, which
     /// [`IndexDescription::decrypt_full`] decrypts. `None` if there is none, or there are more questions.
-    pub fn strided_holding(&self, questions: usize) -> Option<&SmallQuery> {
+    pub fn strided_holding(&self, questions: usize) -> Option<&ShortQuery> {
         self.strided.as_ref().filter(|query| questions.saturating_mul(self.question_slots) <= query.period())
     }
 
     /// These untrusted vectors as a query for a strided lookup, if they are one.
-    pub fn strided_of(&self, vectors: &[Vec<u8>]) -> Option<&SmallQuery> {
-        self.strided.as_ref().filter(|query| SmallQuery::period_of(vectors) == Some(query.period()))
+    pub fn strided_of(&self, vectors: &[Vec<u8>]) -> Option<&ShortQuery> {
+        self.strided.as_ref().filter(|query| ShortQuery::period_of(vectors) == Some(query.period()))
     }
 
     /// The answer to short compact queries, if the server takes these.
-    pub fn short_answer(&self) -> Option<&SmallAnswer> {
+    pub fn short_answer(&self) -> Option<&ShortAnswer> {
         self.short_answer.as_ref()
     }
 
-    /// The small answer to `questions` questions; `None` if it is a full one.
-    fn small_answer_to(&self, questions: usize) -> Option<SmallAnswer> {
-        self.short_answer.clone().or_else(|| Some(self.small_holding(questions)?.1))
+    /// The short answer to `questions` questions; `None` if it is a full one.
+    fn short_answer_to(&self, questions: usize) -> Option<ShortAnswer> {
+        self.short_answer.clone().or_else(|| Some(self.short_holding(questions)?.1))
     }
 
     /// The query for `questions` questions; `None` if a full one has to be sent.
-    fn query_holding(&self, questions: usize) -> Option<SmallQuery> {
-        self.strided_holding(questions).cloned().or_else(|| Some(self.small_holding(questions)?.0))
+    fn query_holding(&self, questions: usize) -> Option<ShortQuery> {
+        self.strided_holding(questions).cloned().or_else(|| Some(self.short_holding(questions)?.0))
     }
 
     /// The short query for `questions` questions, and its answer; `None` if a full query has to be sent.
-    fn small_holding(&self, questions: usize) -> Option<(SmallQuery, SmallAnswer)> {
-        self.small.as_ref()?.holding(questions)
+    fn short_holding(&self, questions: usize) -> Option<(ShortQuery, ShortAnswer)> {
+        self.short.as_ref()?.holding(questions)
     }
 
-    /// The form of a query of untrusted vectors and the form of its answer, if the query is small.
+    /// The form of a query of untrusted vectors and the form of its answer, if the query is short.
     ///
     /// # Errors
     /// If it is a short query of a period that this description does not offer.
-    pub fn small_of(&self, vectors: &[Vec<u8>]) -> Result<Option<(SmallQuery, SmallAnswer)>, QueryError> {
-        let Some(period) = SmallQuery::period_of(vectors) else { return Ok(None) };
-        let offered = self.small.as_ref().and_then(|small| small.of_period(period));
+    pub fn short_of(&self, vectors: &[Vec<u8>]) -> Result<Option<(ShortQuery, ShortAnswer)>, QueryError> {
+        let Some(period) = ShortQuery::period_of(vectors) else { return Ok(None) };
+        let offered = self.short.as_ref().and_then(|short| short.of_period(period));
         offered.map(Some).ok_or_else(|| {
             let needed = "one that the description offers; read it again";
-            QueryError::mismatch("query", format!("a small one of period {period}"), needed)
+            QueryError::mismatch("query", format!("a short one of period {period}"), needed)
         })
     }
 
@@ -234,7 +234,7 @@ impl IndexDescription {
         if self.strided_holding(questions).is_some() {
             return self.header.packed_bytes(1, output_bytes(self.parameters(), 0));
         }
-        match self.small_answer_to(questions) {
+        match self.short_answer_to(questions) {
             Some(answer) => self.header.packed_bytes(answer.vectors(), answer.byte_len()),
             None => self.full_answer_bytes(self.outputs),
         }
@@ -243,7 +243,7 @@ impl IndexDescription {
     /// Expected length in bytes of the answer to `questions` questions.
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
         let most = self.answer_bytes(questions);
-        let exact = self.strided_holding(questions).is_some() || self.small_answer_to(questions).is_some();
+        let exact = self.strided_holding(questions).is_some() || self.short_answer_to(questions).is_some();
         if exact { most } else { self.header.expected_answer_bytes(most) }
     }
 
@@ -277,10 +277,10 @@ impl IndexDescription {
     }
 
     /// Encrypts a query of `questions` questions: one list of indices per subtable, with one entry for each of the
-    /// [`IndexDescription::query_slots`], as in [`QueryCodec::encrypt`]. It is small if it can be.
+    /// [`IndexDescription::query_slots`], as in [`QueryCodec::encrypt`]. It is short if it can be.
     ///
     /// # Errors
-    /// The errors of [`IndexDescription::query_slots`], [`QueryCodec::encrypt`] and [`SmallQuery::encrypt`].
+    /// The errors of [`IndexDescription::query_slots`], [`QueryCodec::encrypt`] and [`ShortQuery::encrypt`].
     pub fn encrypt(
         &self,
         keyring: &Keyring,
@@ -302,11 +302,11 @@ impl IndexDescription {
     /// number of vectors.
     pub fn decrypt(&self, keyring: &Keyring, answer: &[u8], questions: usize) -> Result<Vec<Slots>, QueryError> {
         self.query_slots(questions)?;
-        let Some(small) = self.small_answer_to(questions) else {
+        let Some(short) = self.short_answer_to(questions) else {
             return Ok(self.decrypt_full(keyring, answer, self.outputs, questions)?);
         };
-        let vectors = self.header.unpack("answer", answer, self.answer_bytes(questions), small.vectors())?;
-        Ok(small.open(keyring, &vectors)?)
+        let vectors = self.header.unpack("answer", answer, self.answer_bytes(questions), short.vectors())?;
+        Ok(short.open(keyring, &vectors)?)
     }
 
     /// Decrypts a full answer with `vectors` vectors and returns the first `slots` slots of each.

@@ -7,9 +7,9 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::codec::QueryCodec;
 use crate::error::QueryError;
-use crate::forms::SmallOffer;
+use crate::forms::ShortOffer;
+use crate::short::{ShortAnswer, ShortQuery};
 use crate::short_compact::ShortOpener;
-use crate::small::{SmallAnswer, SmallQuery};
 
 /// The server's side of a form of query, with the bootstrapper if the form is compact.
 pub struct QueryReader {
@@ -119,11 +119,11 @@ impl QueryReader {
         &self,
         encoder: &Encoder,
         lookup: &Lookup,
-        (answer, sum): (&SmallAnswer, &InnerSum),
-    ) -> Result<Option<SmallOffer>, QueryError> {
+        (answer, sum): (&ShortAnswer, &InnerSum),
+    ) -> Result<Option<ShortOffer>, QueryError> {
         let Opener::Short(opener) = &self.opener else { return Ok(None) };
         let (parameters, output) = (lookup.parameters(), (lookup.output_level(), lookup.output_scale()));
-        let mut keys = SmallAnswer::key_plan(parameters, output.0)?;
+        let mut keys = ShortAnswer::key_plan(parameters, output.0)?;
         keys.extend(&sum.key_plan(parameters, output.0));
         let simulator = Simulator::new(encoder, 0);
         let columns = self.query.shape().columns;
@@ -134,22 +134,22 @@ impl QueryReader {
             Ok(answer.errors(output, lookup.bound(), total))
         });
         let errors = errors.collect::<Result<Vec<_>, QueryError>>()?;
-        Ok(Some(SmallOffer { keys, error: simulated_error_bound(&errors) }))
+        Ok(Some(ShortOffer { keys, error: simulated_error_bound(&errors) }))
     }
 
     /// Converts a client's short query, one vector of untrusted bytes, to the vectors of a lookup.
     ///
     /// # Errors
     /// As for [`QueryReader::read`].
-    pub fn read_small(
+    pub fn read_short(
         &self,
         evaluator: &Evaluator<'_>,
         client: ClientId,
-        small: &SmallQuery,
+        short: &ShortQuery,
         vectors: &[Vec<u8>],
     ) -> Result<Vec<Ciphertext>, QueryError> {
-        let (sparse, seed) = small.read(vectors)?;
+        let (sparse, seed) = short.read(vectors)?;
         self.seeds.admit(client, std::iter::once(seed.as_slice()), vectors)?;
-        small.unpack(evaluator, &sparse)
+        short.unpack(evaluator, &sparse)
     }
 }

@@ -3,7 +3,7 @@
 //! The elements of all subtables are one subring query (`unspoken_rlwe::SubringQuery`): block after block of `period`
 //! slots, one for each subtable. Its bootstrap gives one vector that repeats after all blocks. Masks and rotations by a
 //! period, all with one key, separate it into a vector for each subtable that repeats after `period` slots, as in a
-//! [`SmallQuery`](crate::SmallQuery). So the same lookup and the same [`SmallAnswer`](crate::SmallAnswer) follow.
+//! [`ShortQuery`](crate::ShortQuery). So the same lookup and the same [`ShortAnswer`](crate::ShortAnswer) follow.
 
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedVector,

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use ndarray::{Array2, ArrayView1};
 use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
-use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, PassProgram, SimulatedMachine, WEIGHT_BITS};
+use unspoken_encrypted_llama::{EncryptedEvaluator, PassArithmetic, PassProgram, SimulatedEvaluator, WEIGHT_BITS};
 use unspoken_llama::{Preparation, Quantity};
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{Generation, KvCache};
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone())?;
     println!("bootstrapper in {:.1} s", begin.elapsed().as_secs_f64());
-    let machine = EncryptedMachine::new(Evaluator::new(&encoder, &evaluation), &bootstrapper, &small_keys);
+    let evaluator = EncryptedEvaluator::new(Evaluator::new(&encoder, &evaluation), &bootstrapper, &small_keys);
     let mut session = program.session();
     let (level, scale) = (program.bootstrap().output_level(), parameters.scale());
     let mut clear = cache.clone();
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             last = Instant::now();
         };
-        let pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, CHUNKS))?;
+        let pass = PassArithmetic::new(&evaluator, &program, &cache, &mut session, (true, CHUNKS))?;
         let mut pass = pass.with_watch(&mut watch);
         let vectors = pass.run(input)?;
         println!("pass {number}: {:.1} s, {} bootstraps", whole.elapsed().as_secs_f64(), pass.bootstraps());
@@ -105,11 +105,11 @@ fn counted_keys(
 ) -> Result<KeyPlan, Box<dyn Error>> {
     let begin = Instant::now();
     let simulator = Simulator::counting(encoder);
-    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+    let evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap());
     let mut session = program.session();
     let (level, scale) = (program.bootstrap().output_level(), encoder.parameters().scale());
     for number in 0..2 {
-        let mut pass = PassArithmetic::new(&machine, program, cache, &mut session, (true, CHUNKS))?;
+        let mut pass = PassArithmetic::new(&evaluator, program, cache, &mut session, (true, CHUNKS))?;
         let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
         pass.run(input)?;
         println!("pass {number}: {} bootstraps", pass.bootstraps());

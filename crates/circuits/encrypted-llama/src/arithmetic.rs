@@ -9,9 +9,9 @@ use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Function, Place, Quantity, Shape, TensorArithmetic};
 
 use crate::error::PassError;
+use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns};
 use crate::linear::{LinearPlaces, width_of};
-use crate::machine::Machine;
 use crate::ops::{Context, Role};
 use crate::program::PassProgram;
 use crate::public::Public;
@@ -89,7 +89,7 @@ pub type Watch<'a> = dyn FnMut(Place, usize) + 'a;
 
 /// Runs the pass of one chunk of a session. Bootstraps are where the program's placement has them
 /// ([`PassProgram::place`]); without one, inputs are bootstrapped when a step has too few levels.
-pub struct PassArithmetic<'a, M: Machine> {
+pub struct PassArithmetic<'a, M: PassEvaluator> {
     pub(crate) context: Context<'a, M>,
     pub(crate) session: &'a mut Session<M::Vector>,
     bootstraps: usize,
@@ -104,7 +104,7 @@ pub struct PassArithmetic<'a, M: Machine> {
 
 impl<'a, M> PassArithmetic<'a, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     /// Prepares a pass after the public tokens in a cache. `next` says whether the pass begins a new chunk, or runs the
@@ -113,7 +113,7 @@ where
     /// # Errors
     /// If the session has no room for another chunk, or the tokens do not fit the context of the model.
     pub fn new(
-        machine: &'a M,
+        evaluator: &'a M,
         program: &'a PassProgram,
         public: impl Into<Public<'a>>,
         session: &'a mut Session<M::Vector>,
@@ -123,7 +123,7 @@ where
         let public = public.into();
         let columns = Columns::new(layout, public.len(), chunks);
         let (chunk, blocks) = (session.chunk, Blocks::all(layout));
-        let mut context = Context { machine, program, public, columns, chunk, blocks };
+        let mut context = Context { evaluator, program, public, columns, chunk, blocks };
         if next {
             session.advance(&context)?;
             context.chunk = session.chunk;
@@ -209,7 +209,7 @@ where
     }
 
     fn arithmetic(&self) -> &M::Arithmetic {
-        self.context.machine.arithmetic()
+        self.context.evaluator.arithmetic()
     }
 
     fn level(&self, tensor: &Tensor<M::Vector>) -> usize {
@@ -281,7 +281,7 @@ where
         cache: Option<(usize, usize)>,
         methods: &[Method],
     ) -> Result<Move, PassError> {
-        let bootstrap = self.context.machine.bootstrap();
+        let bootstrap = self.context.evaluator.bootstrap();
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
         let needed = match methods[0] {
             Method::Slots(spent) if PassProgram::is_last(place) => spent,
@@ -317,7 +317,7 @@ where
 
     /// Notes a result of the last step.
     fn made(&mut self, place: Place, number: usize, vectors: &[M::Vector]) {
-        let a = self.context.machine.arithmetic();
+        let a = self.context.evaluator.arithmetic();
         let results: Vec<(usize, f64)> = vectors.iter().map(|vector| (a.level(vector), a.scale(vector))).collect();
         let level = results.iter().map(|result| result.0).min().unwrap_or(0);
         if let Some(step) = self.steps.last_mut() {
@@ -361,7 +361,7 @@ where
 
 impl<M> TensorArithmetic for PassArithmetic<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     type Tensor = Tensor<M::Vector>;

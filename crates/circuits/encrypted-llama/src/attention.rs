@@ -4,15 +4,15 @@ use rayon::prelude::*;
 use unspoken_ckks::{Arithmetic, CkksError, Complex64, InnerSum, PreparedVector, Steps};
 
 use crate::error::PassError;
+use crate::evaluator::PassEvaluator;
 use crate::layout::Key;
-use crate::machine::Machine;
 use crate::ops::{Context, Role, Visible, none};
 use crate::program::TransformKind;
 use crate::slot_map::SlotMap;
 
 impl<M> Context<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     /// Skews keys or values of the chunk: column `y` gets the token `t - y`. One level.

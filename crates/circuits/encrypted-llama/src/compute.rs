@@ -5,20 +5,20 @@ use unspoken_llama::{Place, Quantity};
 
 use crate::arithmetic::{PassArithmetic, Tensor};
 use crate::error::PassError;
+use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns};
-use crate::machine::Machine;
 use crate::ops::Context;
 use crate::part::{Part, PartTask, PassPlace};
 use crate::session::{LayerCache, Session};
 
 impl PassPlace<'_> {
-    /// Computes a part on a machine that has its keys.
+    /// Computes a part by an evaluator that has its keys.
     ///
     /// # Errors
     /// If the part is not one of a pass of this program at this place, or was cancelled.
-    pub fn compute<M>(&self, machine: &M, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError>
+    pub fn compute<M>(&self, evaluator: &M, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError>
     where
-        M: Machine + Sync,
+        M: PassEvaluator + Sync,
         M::Arithmetic: Sync,
     {
         let vectors: Vec<&M::Vector> = part.vectors.iter().collect();
@@ -29,28 +29,28 @@ impl PassPlace<'_> {
         match &part.task {
             PartTask::Refresh => {
                 in_one_bootstrap()?;
-                Ok(machine.refresh(&vectors)?)
+                Ok(evaluator.refresh(&vectors)?)
             }
             PartTask::Coefficients => {
                 in_one_bootstrap()?;
-                Ok(vec![machine.coefficients(&vectors)?])
+                Ok(vec![evaluator.coefficients(&vectors)?])
             }
             PartTask::Product { places, outputs, scale } => {
                 let matrix = self.program.matrix_of(places, outputs.clone())?;
-                Ok(machine.product(&matrix, (self.program.layout.parts, *scale), &part.vectors)?)
+                Ok(evaluator.product(&matrix, (self.program.layout.parts, *scale), &part.vectors)?)
             }
             PartTask::Function { place, index } => {
                 if part.vectors.len() != 1 {
                     return Err(refused(format!("{} vectors of a function", part.vectors.len()), "one"));
                 }
                 let all = Blocks::all(&self.program.layout);
-                self.context(machine, all)?.function(*place, *index, &part.vectors)
+                self.context(evaluator, all)?.function(*place, *index, &part.vectors)
             }
-            PartTask::Heads { layer, block, step } => self.heads(machine, (*layer, *block, *step), &part.vectors),
+            PartTask::Heads { layer, block, step } => self.heads(evaluator, (*layer, *block, *step), &part.vectors),
         }
     }
 
-    fn context<'a, M: Machine>(&'a self, machine: &'a M, blocks: Blocks) -> Result<Context<'a, M>, PassError> {
+    fn context<'a, M: PassEvaluator>(&'a self, evaluator: &'a M, blocks: Blocks) -> Result<Context<'a, M>, PassError> {
         let (program, public, chunk) = (self.program, self.public, self.chunk);
         let most = program.config().context;
         let room = most.saturating_sub(public.len()) / program.layout.chunk();
@@ -59,17 +59,17 @@ impl PassPlace<'_> {
             return Err(refused(found, &format!("a smaller one, and chunks for a context of {most} tokens")));
         }
         let columns = Columns::new(&program.layout, public.len(), self.chunks);
-        Ok(Context { machine, program, public, columns, chunk, blocks })
+        Ok(Context { evaluator, program, public, columns, chunk, blocks })
     }
 
     fn heads<M>(
         &self,
-        machine: &M,
+        evaluator: &M,
         (layer, block, step): (usize, usize, usize),
         vectors: &[M::Vector],
     ) -> Result<Vec<M::Vector>, PassError>
     where
-        M: Machine + Sync,
+        M: PassEvaluator + Sync,
         M::Arithmetic: Sync,
     {
         let (program, layout) = (self.program, &self.program.layout);
@@ -79,7 +79,7 @@ impl PassPlace<'_> {
             return Err(refused(format!("heads of layer {layer}, block {block}"), &needed));
         }
         let blocks = Blocks { first: block, count: 1 };
-        let context = self.context(machine, blocks)?;
+        let context = self.context(evaluator, blocks)?;
         let mut rest = vectors.iter();
         let mut next = || {
             let found = || refused(format!("{} vectors", vectors.len()), "those of queries, keys and values");
@@ -104,7 +104,7 @@ fn refused(found: String, needed: &str) -> PassError {
 
 impl<M> PassArithmetic<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     /// What heads attend to, in several processes, if there are several of them and several blocks of heads.
@@ -115,13 +115,13 @@ where
     ) -> Result<Option<Vec<M::Vector>>, PassError> {
         let context = self.context;
         let (program, layout) = (context.program, &context.program.layout);
-        let apart = context.machine.processes() > 1 && context.blocks.count > 1;
+        let apart = context.evaluator.processes() > 1 && context.blocks.count > 1;
         let Some(moves) = program.placement.as_ref().filter(|_| apart) else { return Ok(None) };
         let (step, operations) = (self.step(), program.circuit.head_operations());
         let place = Place::new(layer, Quantity::Score);
         let wrong = || PassError::Placement { place };
         let (first, last) = (moves.get(step).ok_or_else(wrong)?, moves.get(step + operations - 1).ok_or_else(wrong)?);
-        let entry = context.machine.bootstrap().input_level();
+        let entry = context.evaluator.bootstrap().input_level();
         let level = if first.refreshed.first() == Some(&true) { entry } else { first.level };
         // No higher than they are needed, because they are sent.
         let queries = context.lowered(&queries.vectors(), level)?;
@@ -141,7 +141,7 @@ where
 
 impl<M> Context<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     /// The place of its pass.
@@ -152,15 +152,15 @@ where
 
     /// The results of parts, in their order, from all processes.
     pub fn spread(&self, parts: Vec<Part<M::Vector>>) -> Result<Vec<Vec<M::Vector>>, PassError> {
-        self.machine.spread(&self.place(), parts)
+        self.evaluator.spread(&self.place(), parts)
     }
 
     /// Bootstraps vectors, two at a time, in several processes if there are several of them.
     pub fn refresh(&self, inputs: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
-        if self.machine.processes() == 1 || inputs.len() <= 2 {
-            return Ok(self.machine.refresh(&inputs.iter().collect::<Vec<_>>())?);
+        if self.evaluator.processes() == 1 || inputs.len() <= 2 {
+            return Ok(self.evaluator.refresh(&inputs.iter().collect::<Vec<_>>())?);
         }
-        let inputs = self.lowered(inputs, self.machine.bootstrap().input_level())?;
+        let inputs = self.lowered(inputs, self.evaluator.bootstrap().input_level())?;
         let parts = inputs.chunks(2).map(|pair| Part { task: PartTask::Refresh, vectors: pair.to_vec() });
         Ok(self.spread(parts.collect())?.concat())
     }
@@ -172,18 +172,18 @@ where
         // Vectors that one bootstrap makes.
         let together = if real == 1 { 2 } else { 1 };
         let (before, after) = (input.len() / real, outputs.div_ceil(together));
-        if self.machine.processes() == 1 || (before == 1 && after == 1) {
+        if self.evaluator.processes() == 1 || (before == 1 && after == 1) {
             let matrix = self.program.matrix(places)?;
-            return Ok(self.machine.refresh_product(&matrix, real, &input.iter().collect::<Vec<_>>())?);
+            return Ok(self.evaluator.refresh_product(&matrix, real, &input.iter().collect::<Vec<_>>())?);
         }
-        let mut scales = input.iter().map(|vector| self.machine.arithmetic().scale(vector));
+        let mut scales = input.iter().map(|vector| self.evaluator.arithmetic().scale(vector));
         let scale = scales.next().unwrap_or(1.0);
         if let Some(found) = scales.find(|other| (*other / scale - 1.0).abs() > SCALE_TOLERANCE) {
             return Err(
                 CkksError::Scale { operation: "multiply coefficients by a matrix", found, needed: scale }.into()
             );
         }
-        let inputs = self.lowered(input, self.machine.bootstrap().input_level())?;
+        let inputs = self.lowered(input, self.evaluator.bootstrap().input_level())?;
         let halves = inputs.chunks(real).map(|parts| Part { task: PartTask::Coefficients, vectors: parts.to_vec() });
         let halves: Vec<_> = halves.collect();
         let vectors = if before > 1 { self.spread(halves)?.concat() } else { self.compute_here(&halves[0])? };
@@ -200,12 +200,12 @@ where
     }
 
     fn compute_here(&self, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError> {
-        self.place().compute(self.machine, part)
+        self.place().compute(self.evaluator, part)
     }
 
     /// A function of each vector, in several processes if there are several of them.
     pub fn functions(&self, place: Place, input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
-        if self.machine.processes() == 1 || input.len() == 1 {
+        if self.evaluator.processes() == 1 || input.len() == 1 {
             return self.function(place, 0, input);
         }
         let first = self.blocks.first * input.len() / self.blocks.count;

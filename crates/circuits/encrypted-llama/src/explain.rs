@@ -7,7 +7,7 @@ use unspoken_llama::Place;
 
 use crate::arithmetic::{Method, PassArithmetic};
 use crate::error::PassError;
-use crate::machine::SimulatedMachine;
+use crate::evaluator::SimulatedEvaluator;
 use crate::place::{CountedStep, Prices};
 use crate::program::PassProgram;
 use crate::public::Public;
@@ -113,20 +113,20 @@ impl PassProgram {
         let public = Public::counted(public);
         let simulator = Simulator::counting(encoder);
         let input = self.input_without_values(&simulator)?;
-        let pass = |machine: &SimulatedMachine<'_>, session: &mut Session<_>| -> Result<(), PassError> {
-            PassArithmetic::new(machine, self, public, session, (true, chunks))?.run(input.clone())?;
+        let pass = |evaluator: &SimulatedEvaluator<'_>, session: &mut Session<_>| -> Result<(), PassError> {
+            PassArithmetic::new(evaluator, self, public, session, (true, chunks))?.run(input.clone())?;
             Ok(())
         };
         let mut before = self.session();
         for _ in 0..chunk {
-            pass(&SimulatedMachine::new(&simulator, &self.bootstrap), &mut before)?;
+            pass(&SimulatedEvaluator::new(&simulator, &self.bootstrap), &mut before)?;
         }
         let prepared = self.prepared_matrices();
         let times = |&count: &usize| {
             let simulator = Simulator::counting(encoder);
             let processes = SimulatedProcesses::new(count, network, model);
-            let machine = SimulatedMachine::new(&simulator, &self.bootstrap).with_processes(&processes);
-            pass(&machine, &mut before.clone())?;
+            let evaluator = SimulatedEvaluator::new(&simulator, &self.bootstrap).with_processes(&processes);
+            pass(&evaluator, &mut before.clone())?;
             Ok(processes.times(&simulator))
         };
         let times = processes.iter().map(times).collect();

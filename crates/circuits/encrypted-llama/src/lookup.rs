@@ -16,8 +16,8 @@ use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyPlan};
 use zeroize::Zeroizing;
 
 use crate::error::PassError;
+use crate::evaluator::{EncryptedEvaluator, PassEvaluator, SimulatedEvaluator};
 use crate::layout::Layout;
-use crate::machine::{EncryptedMachine, Machine, SimulatedMachine};
 use crate::program::PassProgram;
 
 /// The first layer of a model with a small vocabulary: from one compact query of all tokens of a chunk to the input of
@@ -162,13 +162,13 @@ impl EmbeddingLookup {
     /// If keys are missing, or the evaluator was cancelled.
     pub fn of_query(
         &self,
-        machine: &EncryptedMachine<'_>,
+        evaluator: &EncryptedEvaluator<'_>,
         encoding: &TokenEncoding,
         query: &CompactQuery,
     ) -> Result<Vec<Ciphertext>, PassError> {
-        let (evaluator, scale) = (&machine.evaluator, machine.bootstrap().parameters().scale());
-        let points = machine.bootstrapper.exponential_of_query(evaluator, &encoding.parameters, query, scale)?;
-        self.of_points(machine, &points)
+        let (arithmetic, scale) = (evaluator.arithmetic(), evaluator.bootstrap().parameters().scale());
+        let points = evaluator.bootstrapper.exponential_of_query(arithmetic, &encoding.parameters, query, scale)?;
+        self.of_points(evaluator, &points)
     }
 
     /// [`EmbeddingLookup::of_query`] in the clear with its noise, of elements that a simulator holds as coefficients
@@ -178,11 +178,11 @@ impl EmbeddingLookup {
     /// The errors of the operations.
     pub fn of_elements(
         &self,
-        machine: &SimulatedMachine<'_>,
+        evaluator: &SimulatedEvaluator<'_>,
         elements: &Simulated,
     ) -> Result<Vec<Simulated>, PassError> {
-        let points = machine.bootstrap.simulate_exponential(machine.simulator, elements)?;
-        self.of_points(machine, &points)
+        let points = evaluator.bootstrap.simulate_exponential(evaluator.simulator, elements)?;
+        self.of_points(evaluator, &points)
     }
 
     /// Bytes of the matrix.
@@ -198,7 +198,7 @@ impl EmbeddingLookup {
         let simulator = Simulator::counting(encoder);
         let elements = simulator.encrypt(&[], 0, bootstrap.modulus())?;
         let working_bytes = simulator.working_bytes(|simulator| -> Result<(), PassError> {
-            self.of_elements(&SimulatedMachine::new(simulator, bootstrap), &elements)?;
+            self.of_elements(&SimulatedEvaluator::new(simulator, bootstrap), &elements)?;
             Ok(())
         })?;
         let mut keys = simulator.key_plan();
@@ -209,8 +209,8 @@ impl EmbeddingLookup {
 
     /// The input of a pass from the exponentials of all tokens: token `t` of part `i` has its exponential in slot `t +
     /// T i`.
-    fn of_points<M: Machine>(&self, machine: &M, points: &M::Vector) -> Result<Vec<M::Vector>, PassError> {
-        let (a, parts) = (machine.arithmetic(), self.layout.parts);
+    fn of_points<M: PassEvaluator>(&self, evaluator: &M, points: &M::Vector) -> Result<Vec<M::Vector>, PassError> {
+        let (a, parts) = (evaluator.arithmetic(), self.layout.parts);
         let vectors = (self.columns / 2).div_ceil(self.layout.dimensions());
         let of_parts = (0..parts).map(|part| -> Result<Vec<M::Vector>, CkksError> {
             let squares = self.squares(a, self.repeated(a, points, part)?)?;
@@ -225,7 +225,7 @@ impl EmbeddingLookup {
         let real = pairs().map(|(power, conjugate)| a.add(power, conjugate));
         let imaginary = pairs().map(|(power, conjugate)| a.mul_imaginary(&a.sub(conjugate, power)?));
         let inputs = real.chain(imaginary).collect::<Result<Vec<_>, CkksError>>()?;
-        let outputs = machine.refresh_product(&self.matrix, parts, &inputs.iter().collect::<Vec<_>>())?;
+        let outputs = evaluator.refresh_product(&self.matrix, parts, &inputs.iter().collect::<Vec<_>>())?;
         let outputs = outputs.iter().enumerate();
         let with_means = outputs.map(|(index, output)| a.add_values(output, &self.constants[index / parts]));
         Ok(with_means.collect::<Result<Vec<_>, CkksError>>()?)

@@ -28,17 +28,17 @@ use unspoken_ckks::{
 use unspoken_llama::{Place, Quantity};
 
 use crate::error::PassError;
+use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns, Key, Layout};
 use crate::linear::LinearPlaces;
-use crate::machine::Machine;
 use crate::program::{PassProgram, TransformKey, TransformKind};
 use crate::public::Public;
 use crate::slot_map::SlotMap;
 use crate::units::NormUnits;
 
 /// What operations need.
-pub(crate) struct Context<'a, M: Machine> {
-    pub machine: &'a M,
+pub(crate) struct Context<'a, M: PassEvaluator> {
+    pub evaluator: &'a M,
     pub program: &'a PassProgram,
     /// Keys and values of the prefix and the public tokens.
     pub public: Public<'a>,
@@ -49,13 +49,13 @@ pub(crate) struct Context<'a, M: Machine> {
     pub blocks: Blocks,
 }
 
-impl<M: Machine> Clone for Context<'_, M> {
+impl<M: PassEvaluator> Clone for Context<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Machine> Copy for Context<'_, M> {}
+impl<M: PassEvaluator> Copy for Context<'_, M> {}
 
 /// Whether rows are rows of keys, which queries multiply, or of values, which weights multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) enum Visible {
 
 impl<M> Context<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     pub(crate) fn layout(&self) -> &Layout {
@@ -81,7 +81,7 @@ where
     }
 
     pub(crate) fn arithmetic(&self) -> &M::Arithmetic {
-        self.machine.arithmetic()
+        self.evaluator.arithmetic()
     }
 
     pub(crate) fn parts(&self) -> usize {

@@ -21,8 +21,8 @@ use unspoken_llama::placement::{Ladder, Landing, Segment, Step as PlacedStep, Wa
 
 use crate::arithmetic::{Method, PassArithmetic, Step};
 use crate::error::PassError;
+use crate::evaluator::{PassEvaluator, SimulatedEvaluator};
 use crate::layout::{Blocks, Columns};
-use crate::machine::{Machine, SimulatedMachine};
 use crate::ops::Context;
 use crate::program::PassProgram;
 use crate::public::Public;
@@ -122,7 +122,7 @@ impl<'a> Prices<'a> {
     fn counted<E>(
         &self,
         (count, level): (usize, usize),
-        work: impl FnOnce(&SimulatedMachine<'_>, &[Simulated]) -> Result<(), E>,
+        work: impl FnOnce(&SimulatedEvaluator<'_>, &[Simulated]) -> Result<(), E>,
     ) -> Result<f64, PassError>
     where
         PassError: From<E>,
@@ -130,19 +130,19 @@ impl<'a> Prices<'a> {
         let simulator = Simulator::counting(self.encoder);
         let scale = self.parameters().scale();
         let inputs = (0..count).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<Vec<_>, _>>()?;
-        let machine = self.machine(&simulator);
-        work(&machine, &inputs)?;
+        let evaluator = self.evaluator(&simulator);
+        work(&evaluator, &inputs)?;
         Ok(self.model.seconds(&simulator.cost()))
     }
 
-    fn machine<'s>(&'s self, simulator: &'s Simulator) -> SimulatedMachine<'s> {
-        SimulatedMachine::new(simulator, &self.program.bootstrap)
+    fn evaluator<'s>(&'s self, simulator: &'s Simulator) -> SimulatedEvaluator<'s> {
+        SimulatedEvaluator::new(simulator, &self.program.bootstrap)
     }
 
     fn refreshing(&self, count: usize) -> Result<f64, PassError> {
         let level = self.program.bootstrap.input_level();
-        self.counted((count, level), |machine, inputs| -> Result<(), CkksError> {
-            machine.refresh(&inputs.iter().collect::<Vec<_>>())?;
+        self.counted((count, level), |evaluator, inputs| -> Result<(), CkksError> {
+            evaluator.refresh(&inputs.iter().collect::<Vec<_>>())?;
             Ok(())
         })
     }
@@ -157,14 +157,14 @@ impl<'a> Prices<'a> {
     pub(crate) fn pass(&self, session: &mut Session<Simulated>, chunks: usize) -> Result<Vec<CountedStep>, PassError> {
         let program = self.program;
         let simulator = Simulator::counting(self.encoder);
-        let machine = self.machine(&simulator);
+        let evaluator = self.evaluator(&simulator);
         let read = || {
             let cost = simulator.cost();
             (self.model.seconds(&cost), cost.total_key_switches())
         };
         let mut readings = Vec::new();
         let mut watch = |_, _| readings.push(read());
-        let pass = PassArithmetic::new(&machine, program, Public::counted(self.public), session, (true, chunks))?;
+        let pass = PassArithmetic::new(&evaluator, program, Public::counted(self.public), session, (true, chunks))?;
         let mut before = read();
         let mut pass = pass.with_watch(&mut watch);
         pass.run(program.input_without_values(&simulator)?)?;
@@ -242,9 +242,9 @@ impl<'a> Prices<'a> {
     /// bootstraps, on slots above.
     fn linear(&self, step: &Step, level: usize) -> Result<f64, PassError> {
         let columns = Columns::new(&self.program.layout, self.public, 1);
-        self.counted((step.vectors[0], level), |machine, inputs| -> Result<(), PassError> {
+        self.counted((step.vectors[0], level), |evaluator, inputs| -> Result<(), PassError> {
             let (public, blocks) = (Public::counted(self.public), Blocks::all(&self.program.layout));
-            let context = Context { machine, program: self.program, public, columns, chunk: 0, blocks };
+            let context = Context { evaluator, program: self.program, public, columns, chunk: 0, blocks };
             match level == self.program.bootstrap.input_level() {
                 true => context.linear_on_coefficients(inputs, &step.places)?,
                 false => context.linear_on_slots(inputs, &step.places)?,

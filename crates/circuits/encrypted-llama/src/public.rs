@@ -19,7 +19,7 @@ impl<'a> From<&'a KvCache> for Public<'a> {
 }
 
 impl Public<'_> {
-    /// So many tokens, for a machine without values.
+    /// So many tokens, for an evaluator without values.
     pub(crate) fn counted(tokens: usize) -> Self {
         Public(Tokens::Counted(tokens))
     }

@@ -5,8 +5,8 @@ use unspoken_rlwe::{KeyPlan, SmallRingKeys};
 
 use crate::arithmetic::PassArithmetic;
 use crate::error::PassError;
+use crate::evaluator::SimulatedEvaluator;
 use crate::layout::Columns;
-use crate::machine::SimulatedMachine;
 use crate::program::PassProgram;
 use crate::public::Public;
 
@@ -56,9 +56,9 @@ impl PassProgram {
         let (mut working_bytes, mut bootstraps, mut result) = (0, 0, (0, 0.0));
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
-                let machine = SimulatedMachine::new(simulator, &self.bootstrap);
+                let evaluator = SimulatedEvaluator::new(simulator, &self.bootstrap);
                 let mut pass =
-                    PassArithmetic::new(&machine, self, Public::counted(public), &mut session, (true, chunks))?;
+                    PassArithmetic::new(&evaluator, self, Public::counted(public), &mut session, (true, chunks))?;
                 let results = pass.run(self.input_without_values(simulator)?)?;
                 bootstraps = pass.bootstraps();
                 result = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::attention::PrivateRows;
 use crate::error::PassError;
+use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns, Layout};
-use crate::machine::Machine;
 use crate::ops::{Context, Role, Visible};
 use crate::program::PassProgram;
 
@@ -112,7 +112,7 @@ impl<V: Clone + Send + Sync> Session<V> {
     /// Makes the last chunk final, if it has run.
     pub(crate) fn advance<M>(&mut self, context: &Context<'_, M>) -> Result<bool, PassError>
     where
-        M: Machine<Vector = V> + Sync,
+        M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         if self.layers.iter().any(|layer| layer.keys.last.is_empty()) {
@@ -198,7 +198,7 @@ impl<V: Clone + Send + Sync> Skewed<V> {
         all: &mut Vec<V>,
     ) -> Result<(), PassError>
     where
-        M: Machine<Vector = V> + Sync,
+        M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         let (parts, vectors) = (context.program.layout.parts, context.columns.vectors);
@@ -222,7 +222,7 @@ impl<V: Clone + Send + Sync> Skewed<V> {
 
     fn finish<M>(&mut self, context: &Context<'_, M>, role: Role, chunk: usize) -> Result<(), PassError>
     where
-        M: Machine<Vector = V> + Sync,
+        M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         let last = std::mem::take(&mut self.last);
@@ -241,7 +241,7 @@ impl<V: Clone + Send + Sync> Skewed<V> {
     /// The rows that queries of each part see, at `level`, or at their own if that is lower.
     fn seen<M>(&self, context: &Context<'_, M>, role: Role, level: usize) -> Result<SeenRows<V>, PassError>
     where
-        M: Machine<Vector = V> + Sync,
+        M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         let (layout, vectors) = (&context.program.layout, context.columns.vectors);
@@ -296,7 +296,7 @@ impl<V: Clone + Send + Sync> LayerCache<V> {
         levels: [usize; 2],
     ) -> Result<Vec<V>, PassError>
     where
-        M: Machine<Vector = V> + Sync,
+        M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         let mut all = Vec::new();
@@ -320,7 +320,7 @@ impl<V: Clone + Send + Sync> LayerCache<V> {
     /// The rows that queries of each part see, at `level`, or at their own if that is lower.
     pub(crate) fn seen<M>(&self, context: &Context<'_, M>, role: Role, level: usize) -> Result<SeenRows<V>, PassError>
     where
-        M: Machine<Vector = V> + Sync,
+        M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         if role == Role::Keys { self.keys.seen(context, role, level) } else { self.values.seen(context, role, level) }

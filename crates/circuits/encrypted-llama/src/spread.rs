@@ -1,6 +1,6 @@
 //! Parts of a pass in several processes, or in simulated ones.
 //!
-//! A machine with helpers spreads independent work: bootstraps of pairs, first halves of bootstraps, blocks of the
+//! An evaluator with helpers spreads independent work: bootstraps of pairs, first halves of bootstraps, blocks of the
 //! outputs of a product with their second halves, polynomials of vectors, and the attention of each block of heads. A
 //! `Part` has its own vectors, lowered to the level at which they are needed, so any process with the program and the
 //! keys can compute it. Heads of one block run the same steps as in the whole pass, from the step number of the part

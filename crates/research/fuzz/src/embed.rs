@@ -11,8 +11,8 @@ use unspoken_protocol::{ApplicationDescription, Call, CkksServerHalf, ClientHalf
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::fixtures::{
-    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTIONS, SHORT_EMBEDDER, SMALL_EMBEDDER, STRIDED_EMBEDDER, TABLE, embed_client_of,
-    keys_of, query, read, serve_a_hostile_server, wide_embed_client_of,
+    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTIONS, SHORT_COMPACT_EMBEDDER, SHORT_EMBEDDER, STRIDED_EMBEDDER, TABLE,
+    embed_client_of, keys_of, query, read, serve_a_hostile_server, wide_embed_client_of,
 };
 use crate::messages::{self, Described};
 use crate::{Target, repair};
@@ -33,7 +33,7 @@ struct Own {
     #[prost(string, tag = "13")]
     query_form: String,
     #[prost(uint32, tag = "19")]
-    small_period: u32,
+    short_period: u32,
     #[prost(uint32, tag = "20")]
     strided_tokens: u32,
     #[prost(uint32, tag = "21")]
@@ -65,9 +65,9 @@ pub static DESCRIBED: Target = Target {
         let [sound, small] = EMBEDDING_DESCRIPTIONS.each_ref().map(|of| Described::<Own>::sound(&of.to_bytes()));
         let formed = sound.with_forms(|own, formed| {
             own.query_form = formed.form.to_string();
-            own.small_period = formed.small_period.min(128);
+            own.short_period = formed.short_period.min(128);
         });
-        let strided = Own { strided_tokens: 16, strided_level: 1, small_period: 32, ..small.own.clone() };
+        let strided = Own { strided_tokens: 16, strided_level: 1, short_period: 32, ..small.own.clone() };
         let strided = Described { own: strided, ..small.clone() };
         let all = sound.with_presets().chain(formed).chain([small, strided]);
         all.map(|message| message.encode(Description::PROTOCOL)).collect()
@@ -91,7 +91,7 @@ fn answers(server: &EmbedServer, client: &EmbedClient, keys: &EvaluationKeys, da
 }
 
 /// Makes the vectors of a query small ones, with the binary logarithm of the period in this range.
-fn repair_small(data: &mut Vec<u8>, server: &EmbedServer, log2_periods: Range<u8>) {
+fn repair_short(data: &mut Vec<u8>, server: &EmbedServer, log2_periods: Range<u8>) {
     let parameters = server.header().parameters().rlwe();
     messages::repair_vectors(data, server.header(), |vectors| {
         for vector in vectors {
@@ -113,13 +113,13 @@ pub static QUERY: Target = Target {
 };
 
 /// `EmbedServer::answer` to short queries: as for full ones.
-pub static SMALL_QUERY: Target = Target {
-    name: "embed_small_query",
-    run: |data| answers(&SMALL_EMBEDDER, &small_client(), &SMALL_KEYS, data),
-    repair: |data| repair_small(data, &SMALL_EMBEDDER, 4..8),
+pub static SHORT_QUERY: Target = Target {
+    name: "embed_short_query",
+    run: |data| answers(&SHORT_EMBEDDER, &short_client(), &SHORT_KEYS, data),
+    repair: |data| repair_short(data, &SHORT_EMBEDDER, 4..8),
     seeds: || {
-        assert!(SMALL_EMBEDDER.description().has_short_queries());
-        [1, 17].map(|tokens| query(&mut small_client(), &vec![0; tokens]).expect("fits")).to_vec()
+        assert!(SHORT_EMBEDDER.description().has_short_queries());
+        [1, 17].map(|tokens| query(&mut short_client(), &vec![0; tokens]).expect("fits")).to_vec()
     },
 };
 
@@ -127,7 +127,7 @@ pub static SMALL_QUERY: Target = Target {
 pub static STRIDED_QUERY: Target = Target {
     name: "embed_strided_query",
     run: |data| answers(&STRIDED_EMBEDDER, &strided_client(), &STRIDED_KEYS, data),
-    repair: |data| repair_small(data, &STRIDED_EMBEDDER, 4..6),
+    repair: |data| repair_short(data, &STRIDED_EMBEDDER, 4..6),
     seeds: || {
         assert_eq!(STRIDED_EMBEDDER.description().strided_tokens(), 16);
         [1, 17].map(|tokens| query(&mut strided_client(), &vec![0; tokens]).expect("fits")).to_vec()
@@ -135,15 +135,15 @@ pub static STRIDED_QUERY: Target = Target {
 };
 
 /// `EmbedServer::answer` to short compact queries: as for full ones.
-pub static SHORT_QUERY: Target = Target {
-    name: "embed_short_query",
-    run: |data| answers(&SHORT_EMBEDDER, &short_client(), &SHORT_KEYS, data),
+pub static SHORT_COMPACT_QUERY: Target = Target {
+    name: "embed_short_compact_query",
+    run: |data| answers(&SHORT_COMPACT_EMBEDDER, &short_compact_client(), &SHORT_COMPACT_KEYS, data),
     repair: |data| {
-        messages::repair_vectors(data, SHORT_EMBEDDER.header(), |vectors| {
-            vectors.iter_mut().for_each(|vector| vector.resize(SHORT_BYTES, 0));
+        messages::repair_vectors(data, SHORT_COMPACT_EMBEDDER.header(), |vectors| {
+            vectors.iter_mut().for_each(|vector| vector.resize(SHORT_COMPACT_BYTES, 0));
         });
     },
-    seeds: || vec![query(&mut short_client(), &[1, 0]).expect("fits")],
+    seeds: || vec![query(&mut short_compact_client(), &[1, 0]).expect("fits")],
 };
 
 /// `EmbedClient::read`: an accepted answer has a finite embedding for each token.
@@ -180,13 +180,14 @@ static ANSWERED: LazyLock<Vec<u8>> =
     LazyLock::new(|| EMBEDDER.answer(&Request::new(CLIENT, &KEYS, &QUERY_BYTES), &Call::default()).expect("an answer"));
 
 /// A seed, and 30 bits for each slot of two subtables of 128 tokens.
-const SHORT_BYTES: usize = 16 + 2 * 128 * 30 / 8;
+const SHORT_COMPACT_BYTES: usize = 16 + 2 * 128 * 30 / 8;
 
-fn short_client() -> EmbedClient {
-    embed_client_of(SHORT_EMBEDDER.description().clone()).expect("the same table")
+fn short_compact_client() -> EmbedClient {
+    embed_client_of(SHORT_COMPACT_EMBEDDER.description().clone()).expect("the same table")
 }
 
-static SHORT_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SHORT_EMBEDDER, &short_client()));
+static SHORT_COMPACT_KEYS: LazyLock<EvaluationKeys> =
+    LazyLock::new(|| keys_of(&*SHORT_COMPACT_EMBEDDER, &short_compact_client()));
 
 fn strided_client() -> EmbedClient {
     wide_embed_client_of(STRIDED_EMBEDDER.description().clone()).expect("the same table")
@@ -194,8 +195,8 @@ fn strided_client() -> EmbedClient {
 
 static STRIDED_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*STRIDED_EMBEDDER, &strided_client()));
 
-fn small_client() -> EmbedClient {
-    embed_client_of(SMALL_EMBEDDER.description().clone()).expect("the same table")
+fn short_client() -> EmbedClient {
+    embed_client_of(SHORT_EMBEDDER.description().clone()).expect("the same table")
 }
 
-static SMALL_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SMALL_EMBEDDER, &small_client()));
+static SHORT_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SHORT_EMBEDDER, &short_client()));

@@ -172,10 +172,10 @@ fn embedder(parameters: &CkksParameters, short_queries: bool) -> EmbedServer {
 pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, false));
 
 /// The same with short queries.
-pub static SMALL_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, true));
+pub static SHORT_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, true));
 
 /// The same with short compact queries.
-pub static SHORT_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| {
+pub static SHORT_COMPACT_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| {
     let plan = Some(LookupPlan::BabyGiant { babies: 2 });
     let options = EmbedOptions { plan, query: QueryForm::Compact, ..EmbedOptions::default() };
     EmbedServer::new(TABLE.subtables(), &QUERY, &options).expect("levels suffice")

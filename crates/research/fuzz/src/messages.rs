@@ -160,7 +160,7 @@ pub struct ScoreFields {
     #[prost(string, tag = "13")]
     pub query_form: String,
     #[prost(uint32, tag = "19")]
-    pub small_period: u32,
+    pub short_period: u32,
 }
 
 impl ScoreFields {
@@ -168,7 +168,7 @@ impl ScoreFields {
     pub fn set_form(&mut self, formed: &Formed) {
         self.columns = formed.columns(8);
         self.query_form = formed.form.to_string();
-        self.small_period = formed.small_period;
+        self.short_period = formed.short_period;
     }
 }
 
@@ -287,7 +287,7 @@ pub struct Formed {
     pub form: QueryForm,
     pub preset: &'static (&'static str, Vec<u8>),
     pub keys: Vec<KeyRequirement>,
-    pub small_period: u32,
+    pub short_period: u32,
 }
 
 impl Formed {
@@ -309,9 +309,9 @@ pub fn formed() -> [Formed; 3] {
     let most = ShortCompact::most_period(&parameters, 2).expect("made for bootstrapping");
     let short = vec![key(KeyKind::SubringQuery, all), key(KeyKind::HalfRing, 1)];
     [
-        Formed { form: QueryForm::Compact, preset, keys, small_period: 0 },
-        Formed { form: QueryForm::Compact, preset, keys: short, small_period: most as u32 },
-        Formed { form: QueryForm::OneHot, preset, keys: Vec::new(), small_period: 0 },
+        Formed { form: QueryForm::Compact, preset, keys, short_period: 0 },
+        Formed { form: QueryForm::Compact, preset, keys: short, short_period: most as u32 },
+        Formed { form: QueryForm::OneHot, preset, keys: Vec::new(), short_period: 0 },
     ]
 }
 

@@ -263,7 +263,7 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 }
 
-/// Whether the service no longer has the keys: they expired, gave way to others, or were replaced by a bundle that
+/// Whether the service no longer has the keys: they expired, were deleted for others, or were replaced by a bundle that
 /// another application of this client needed.
 fn keys_are_gone(error: &ClientError) -> bool {
     matches!(error, ClientError::Transport(error) if error.code() == Some(ProblemCode::KeyNotFound))

@@ -126,8 +126,8 @@ impl<H: ClientHalf> Target<H> {
         Ok(Cost { key_bytes: half.key_bytes(), ..Cost::of_questions(&half, questions) })
     }
 
-    /// The description of the application, which is of this client's kind.
-    fn describe(&self, cancel: &Cancel) -> Result<transport::Description, ClientError> {
+    /// The application as the service describes it; it is of this client's kind.
+    fn describe(&self, cancel: &Cancel) -> Result<transport::DescribedApplication, ClientError> {
         let described = self.transport.describe(&self.application, cancel)?;
         let needed = H::Description::PROTOCOL.kind;
         match application_kind(&described.description) {

@@ -90,9 +90,9 @@ pub struct ServiceLimits {
     /// Bytes of memory of the device. 0 means all that is free. Where the memory does not suffice, the least recently
     /// used copies give way: copies of keys of idle clients, of models and of databases.
     pub device_memory_bytes: u64,
-    /// Bytes of disk for key bundles. Unfinished uploads count with their declared length. 0 means half of the disk
-    /// space that is free, or used for key bundles, when the service starts. When room is needed, bundles of clients
-    /// without a token are deleted.
+    /// Bytes of disk for key bundles; an upload counts the bytes that have arrived. 0 means half of the disk space that
+    /// is free, or used for key bundles, when the service starts. When room is needed, bundles of clients without a
+    /// token are deleted.
     pub key_disk_bytes: u64,
     /// Bytes of disk for the key bundles of one token. 0 means a quarter of `key_disk_bytes`.
     pub key_bytes_per_token: u64,
@@ -101,8 +101,8 @@ pub struct ServiceLimits {
     /// Key bundles of one token. 0 means a quarter of `bundles`.
     pub bundles_per_token: usize,
     /// Key bundles of clients without a token that come from one address (of IPv6: from one /64 network). When there
-    /// are more, the least recently used of this address gives way. 0 means a sixteenth of `bundles`. Where all clients
-    /// come through one proxy, it should equal `bundles`.
+    /// are more, the least recently used of this address is deleted. 0 means a sixteenth of `bundles`. Where all
+    /// clients come through one proxy, it should equal `bundles`.
     pub bundles_per_address: usize,
     /// Requests of all clients waiting for a worker.
     pub queue: usize,

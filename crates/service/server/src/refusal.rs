@@ -16,7 +16,7 @@ use crate::descriptors;
 use crate::queue::QueueFull;
 use crate::store::StoreError;
 
-/// Seconds after which bundles that are arriving now may give way.
+/// Seconds after which bundles that are arriving now may be deleted for others.
 const PAUSE_SECONDS: u32 = 60;
 
 /// The input that an application rejected.

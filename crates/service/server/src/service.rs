@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::origin::AllowedOrigin;
 use crate::page::Page;
 use crate::refusal::Refusal;
-use crate::store::Meta;
+use crate::store::{Bundle, KeyId, Meta};
 use crate::timeouts::Timeouts;
 use crate::tls::Certificates;
 
@@ -42,6 +42,12 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn application(&self, name: &str) -> Result<&Application, Refusal> {
         self.applications.get(name).ok_or_else(Refusal::application_not_found)
+    }
+
+    /// The bundle with this id, if the client owns it. A malformed id is answered like an unknown one.
+    pub(crate) fn bundle(&self, client: &ClientName, id: &str) -> Result<Arc<Bundle>, Refusal> {
+        let id = KeyId::parse(id).ok_or_else(Refusal::key_not_found)?;
+        Ok(self.engine.store.find(client, id)?)
     }
 
     pub(crate) fn body_deadlines(&self) -> BodyDeadlines {

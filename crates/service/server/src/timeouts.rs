@@ -34,7 +34,7 @@ pub struct Timeouts {
     /// How long a finished key bundle is kept.
     #[serde(with = "humantime_serde")]
     pub key_lifetime: Duration,
-    /// How often expired bundles are removed and the disk is tested.
+    /// How often expired bundles are deleted and the disk is tested.
     #[serde(with = "humantime_serde")]
     pub sweep: Duration,
     /// Time after a shutdown signal in which the service still accepts connections but reports that it is not ready, so

@@ -38,8 +38,8 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
-    let small = short_queries(offer)?;
-    let options = EmbedOptions { plan: chosen_plan(offer)?, query, short_queries: small, ..EmbedOptions::default() };
+    let short = short_queries(offer)?;
+    let options = EmbedOptions { plan: chosen_plan(offer)?, query, short_queries: short, ..EmbedOptions::default() };
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let error = offer.option::<LargestError>("error")?;
     let subtables = Subtables::load(offer.path())?;
@@ -60,6 +60,6 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         tracing::info!(application, tokens, "queries of few tokens are answered in one ciphertext");
     }
     report_precision(offer, server.precision());
-    report_short_queries(offer, (query, small), server.description().has_short_queries());
+    report_short_queries(offer, (query, short), server.description().has_short_queries());
     add_with_keys(offer, server, applications)
 }

@@ -8,10 +8,10 @@ use crate::offer::Offer;
 /// Default preset of text classifiers with direct queries.
 pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 
-/// Default preset of text classifiers, by the form of queries and whether they may be small.
-pub fn for_scores(query: QueryForm, small: bool) -> &'static str {
+/// Default preset of text classifiers, by the form of queries and whether they may be short.
+pub fn for_scores(query: QueryForm, short: bool) -> &'static str {
     match query {
-        QueryForm::Compact if small => "n16_query_depth11_scale40",
+        QueryForm::Compact if short => "n16_query_depth11_scale40",
         QueryForm::Compact => "n16_boot_depth9_scale50",
         QueryForm::Direct | QueryForm::OneHot => DEFAULT_PRESET,
     }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Evaluator, vector_bytes};
-use unspoken_encrypted_llama::{EncryptedMachine, PartTask, PassPlace};
+use unspoken_encrypted_llama::{EncryptedEvaluator, PartTask, PassPlace};
 use unspoken_protocol::{
     Call, CkksDescription, KeyLimits, KeyLoader, KeySetId, Limits, ProtocolError, Request, ServerHalf, check_device,
 };
@@ -138,9 +138,9 @@ impl ChatServer {
         };
         let public = made.as_deref().unwrap_or(&self.prefix);
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
-        let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
+        let evaluator = EncryptedEvaluator::new(evaluator, &self.bootstrapper, &keys.small);
         let (chunk, chunks) = (received.chunk, received.chunks);
         let place = PassPlace { program: &self.program, public: public.into(), chunk, chunks };
-        part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?)
+        part::result_to_bytes(parameters, &place.compute(&evaluator, &received.part)?)
     }
 }

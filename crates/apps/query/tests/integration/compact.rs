@@ -7,7 +7,7 @@ use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::{Lookup, LookupPlan, OutputForm, Table};
 use unspoken_protocol::ClientId;
 use unspoken_protocol::ProtocolError;
-use unspoken_query::{QueryCodec, QueryError, QueryForm, QueryReader, ShortCompact, SmallAnswer};
+use unspoken_query::{QueryCodec, QueryError, QueryForm, QueryReader, ShortAnswer, ShortCompact};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
@@ -105,7 +105,7 @@ fn columns_come_out_of_short_compact_queries() {
         let lookup = Lookup::new(&parameters, &tables, plan, OutputForm::Rows, 3.0, Some(level)).unwrap();
         let query = QueryCodec::short_compact(&lookup, period).unwrap();
         let reader = QueryReader::new(&encoder, query.clone()).unwrap();
-        let answer = SmallAnswer::new(&parameters, period, ROWS).unwrap();
+        let answer = ShortAnswer::new(&parameters, period, ROWS).unwrap();
         let sum = InnerSum::new(period as i64, 1).unwrap();
         let offer = reader.short_offer(&encoder, &lookup, (&answer, &sum)).unwrap().unwrap();
         let mut keys = lookup.key_plan();

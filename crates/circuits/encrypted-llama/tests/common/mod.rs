@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use ndarray::{Array1, Array2, Array3};
 use unspoken_ckks::Complex64;
-use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, PassProgram, Tensor};
+use unspoken_encrypted_llama::{PassArithmetic, PassError, PassEvaluator, PassProgram, Tensor};
 use unspoken_llama::{
     Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated,
     Tensor as ClearTensor, TensorArithmetic, calibrate,
@@ -158,7 +158,7 @@ pub struct Row {
 }
 
 /// Runs a pass beside the model in floating point with the same polynomials, and compares each result.
-pub struct Beside<'a, M: Machine> {
+pub struct Beside<'a, M: PassEvaluator> {
     pub pass: PassArithmetic<'a, M>,
     pub program: &'a PassProgram,
     pub clear: Simulated<'a>,
@@ -173,7 +173,7 @@ type Both<V, C> = (V, C);
 
 impl<M> Beside<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     fn compare(&mut self, place: Place, own: &Tensor<M::Vector>, clear: &ClearTensor) {
@@ -193,7 +193,7 @@ where
 
 impl<'a, M> Beside<'a, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     /// Runs one chunk of tokens.
@@ -211,7 +211,7 @@ where
 
 impl<M> TensorArithmetic for Beside<'_, M>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     type Tensor = Both<Tensor<M::Vector>, ClearTensor>;

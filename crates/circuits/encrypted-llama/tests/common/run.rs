@@ -7,7 +7,7 @@ use unspoken_ckks::{
     Simulator,
 };
 use unspoken_encrypted_llama::{
-    EncryptedMachine, Machine, PassArithmetic, PassProgram, Session, SimulatedMachine, WEIGHT_BITS,
+    EncryptedEvaluator, PassArithmetic, PassEvaluator, PassProgram, Session, SimulatedEvaluator, WEIGHT_BITS,
 };
 use unspoken_llama::{Noise, Simulated};
 use unspoken_ring::SecretRng;
@@ -29,13 +29,13 @@ pub type Run<'a> = [(bool, &'a [u32])];
 
 /// Runs passes beside the model. Returns the rows of each.
 fn beside<M>(
-    (machine, setting, program): (&M, &Setting, &PassProgram),
+    (evaluator, setting, program): (&M, &Setting, &PassProgram),
     (public, run): (&[u32], &Run<'_>),
     mut encrypt: impl FnMut(&[Complex64]) -> M::Vector,
     decrypt: &dyn Fn(&M::Vector) -> Vec<Complex64>,
 ) -> Vec<Vec<Row>>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
     let cache = setting.model.prefix_cache(public).unwrap();
@@ -45,7 +45,7 @@ where
         if !text.is_empty() {
             session = restored(program, &session, public.len());
         }
-        let pass = PassArithmetic::new(machine, program, &cache, &mut session, (*next, CHUNKS)).unwrap();
+        let pass = PassArithmetic::new(evaluator, program, &cache, &mut session, (*next, CHUNKS)).unwrap();
         let slots = program.layout().pack(setting.model.embed(tokens).view(), program.input_unit());
         let input = slots.iter().map(|slots| encrypt(slots)).collect();
         if !next {
@@ -73,11 +73,11 @@ fn restored<V: Clone + Send + Sync>(program: &PassProgram, session: &Session<V>,
 fn simulated(setting: &Setting, program: &PassProgram, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
-    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+    let evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap());
     let scale = encoder.parameters().scale();
     let encrypt = |slots: &[Complex64]| simulator.encrypt(slots, program.input_level(), scale).unwrap();
     let decrypt = |vector: &Vector| vector.noisy().to_vec();
-    let rows = beside((&machine, setting, program), (public, run), encrypt, &decrypt);
+    let rows = beside((&evaluator, setting, program), (public, run), encrypt, &decrypt);
     // Values a little beyond 1 are less precise, but not wrong.
     let beyond = |overflow: &Overflow| overflow.log2_coefficient - overflow.log2_modulus;
     let overflows = simulator.overflows();
@@ -107,9 +107,9 @@ impl Client {
         Client { encoder, secret, evaluation, small_keys, bootstrapper }
     }
 
-    pub fn machine(&self) -> EncryptedMachine<'_> {
+    pub fn evaluator(&self) -> EncryptedEvaluator<'_> {
         let evaluator = Evaluator::new(&self.encoder, &self.evaluation);
-        EncryptedMachine::new(evaluator, &self.bootstrapper, &self.small_keys)
+        EncryptedEvaluator::new(evaluator, &self.bootstrapper, &self.small_keys)
     }
 
     pub fn decrypt(&self, vector: &Ciphertext) -> Vec<Complex64> {
@@ -134,7 +134,7 @@ fn encrypted(
         client.encoder.encrypt(&plaintext, &client.secret, &mut rng).unwrap().expand(parameters)
     };
     let decrypt = |vector: &Ciphertext| client.decrypt(vector);
-    beside((&client.machine(), setting, program), (public, run), encrypt, &decrypt)
+    beside((&client.evaluator(), setting, program), (public, run), encrypt, &decrypt)
 }
 
 /// Checks that errors are small, and that errors of encrypted passes are as the simulator predicts: within a bit over

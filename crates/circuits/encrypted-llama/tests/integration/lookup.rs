@@ -4,7 +4,7 @@ use crate::common::run::{Client, program};
 use crate::common::{Setting, shared, wide_heads};
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Complex64, Encoder, Simulator};
-use unspoken_encrypted_llama::{PassError, PassProgram, SimulatedMachine, TokenEncoding};
+use unspoken_encrypted_llama::{PassError, PassProgram, SimulatedEvaluator, TokenEncoding};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::CompactQuerySecret;
 
@@ -31,10 +31,10 @@ fn coefficients(encoding: &TokenEncoding, tokens: &[u32]) -> Vec<f64> {
 fn simulated(program: &PassProgram, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
-    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+    let evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap());
     let modulus = program.bootstrap().modulus();
     let elements = simulator.encrypt_coefficients(&coefficients(encoding, tokens), 0, modulus).unwrap();
-    let vectors = program.embedding_lookup().unwrap().of_elements(&machine, &elements).unwrap();
+    let vectors = program.embedding_lookup().unwrap().of_elements(&evaluator, &elements).unwrap();
     let (level, scale) = (program.input_level(), encoder.parameters().scale());
     assert!(vectors.iter().all(|v| simulator.level(v) == level && simulator.scale(v) == scale));
     vectors.iter().map(|vector| vector.noisy().to_vec()).collect()
@@ -57,7 +57,7 @@ fn encrypted(program: &PassProgram, encoding: &TokenEncoding, tokens: &[u32]) ->
     let mut large = bytes.clone();
     large[16..20].fill(0xff);
     assert!(encoding.from_bytes(&large).unwrap_err().to_string().contains("residues below"));
-    let vectors = lookup.of_query(&client.machine(), encoding, &query).unwrap();
+    let vectors = lookup.of_query(&client.evaluator(), encoding, &query).unwrap();
     vectors.iter().map(|vector| client.decrypt(vector)).collect()
 }
 

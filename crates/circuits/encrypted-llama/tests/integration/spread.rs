@@ -7,7 +7,7 @@ use crate::common::run::{CHUNKS, Client, program};
 use crate::common::{Setting, many_heads, narrow_heads, shared, wide_heads};
 use unspoken_ckks::{Ciphertext, Complex64, CostModel, Encoder, Simulator};
 use unspoken_encrypted_llama::{
-    EncryptedMachine, Helpers, Part, PartTask, PassArithmetic, PassPlace, PassProgram, SimulatedMachine,
+    EncryptedEvaluator, Helpers, Part, PartTask, PassArithmetic, PassPlace, PassProgram, SimulatedEvaluator,
     SimulatedProcesses,
 };
 use unspoken_llama::{Place, Quantity};
@@ -18,7 +18,7 @@ const SMALL: &str = "insecure_n11_boot_depth14_scale40";
 
 /// Two helpers in threads. They give every third part back, and panic at every tenth.
 struct Threads<'a> {
-    machine: EncryptedMachine<'a>,
+    evaluator: EncryptedEvaluator<'a>,
     place: PassPlace<'a>,
     /// What they were asked for.
     tasks: Mutex<Vec<PartTask>>,
@@ -38,7 +38,7 @@ impl Helpers for Threads<'_> {
         if number.is_multiple_of(3) {
             return None;
         }
-        Some(self.place.compute(&self.machine, part).unwrap())
+        Some(self.place.compute(&self.evaluator, part).unwrap())
     }
 }
 
@@ -46,7 +46,7 @@ impl Helpers for Threads<'_> {
 fn passes<'a>(
     (setting, program, client): (&Setting, &'a PassProgram, &'a Client),
     public: &'a KvCache,
-    machine_of: impl Fn(EncryptedMachine<'a>, usize, &mut dyn FnMut(&EncryptedMachine<'_>)),
+    evaluator_of: impl Fn(EncryptedEvaluator<'a>, usize, &mut dyn FnMut(&EncryptedEvaluator<'_>)),
 ) -> Vec<Vec<Vec<Complex64>>> {
     let (parameters, mut rng) = (program.bootstrap().parameters(), SecretRng::insecure_from_seed(5));
     let (mut session, mut all) = (program.session(), Vec::new());
@@ -59,8 +59,8 @@ fn passes<'a>(
             client.encoder.encrypt(&plaintext, &client.secret, &mut rng).unwrap().expand(parameters)
         });
         let input: Vec<Ciphertext> = input.collect();
-        machine_of(client.machine(), number, &mut |machine| {
-            let mut pass = PassArithmetic::new(machine, program, public, &mut session, (true, CHUNKS)).unwrap();
+        evaluator_of(client.evaluator(), number, &mut |evaluator| {
+            let mut pass = PassArithmetic::new(evaluator, program, public, &mut session, (true, CHUNKS)).unwrap();
             let result = pass.run(input.clone()).unwrap();
             all.push(result.iter().map(|vector| client.decrypt(vector)).collect());
         });
@@ -80,12 +80,12 @@ fn check(setting: &Setting, tokens: usize) -> Vec<PartTask> {
     let client = Client::new(&program, &keys, &mut SecretRng::insecure_from_seed(3));
     let cache = setting.model.prefix_cache(public).unwrap();
     let whole = (setting, &program, &client);
-    let alone = passes(whole, &cache, |machine, _, run| run(&machine));
+    let alone = passes(whole, &cache, |evaluator, _, run| run(&evaluator));
     let tasks = Mutex::new(Vec::new());
-    let spread = passes(whole, &cache, |machine, chunk, run| {
+    let spread = passes(whole, &cache, |evaluator, chunk, run| {
         let place = PassPlace { program: &program, public: (&cache).into(), chunk, chunks: CHUNKS };
-        let threads = Threads { machine, place, tasks: Mutex::default() };
-        run(&machine.with_helpers(&threads));
+        let threads = Threads { evaluator, place, tasks: Mutex::default() };
+        run(&evaluator.with_helpers(&threads));
         let asked = threads.tasks.into_inner().unwrap();
         assert!(asked.len() > 2);
         tasks.lock().unwrap().extend(asked);
@@ -106,9 +106,9 @@ fn predict(program: &PassProgram, encoder: &Encoder, public: &KvCache) {
     let times = |count: usize, network: f64| {
         let processes = SimulatedProcesses::new(count, network, &model);
         let simulator = Simulator::counting(encoder);
-        let machine = SimulatedMachine::new(&simulator, program.bootstrap()).with_processes(&processes);
+        let evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap()).with_processes(&processes);
         let mut session = program.session();
-        let mut pass = PassArithmetic::new(&machine, program, public, &mut session, (true, CHUNKS)).unwrap();
+        let mut pass = PassArithmetic::new(&evaluator, program, public, &mut session, (true, CHUNKS)).unwrap();
         pass.run(program.input_without_values(&simulator).unwrap()).unwrap();
         processes.times(&simulator)
     };
@@ -163,12 +163,12 @@ fn parts_of_another_pass_are_refused() {
     program.place(&encoder, 20, &CostModel::nominal(encoder.parameters())).unwrap();
     let public = setting.model.prefix_cache(&setting.held_out[0].public).unwrap();
     let simulator = Simulator::counting(&encoder);
-    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+    let evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap());
     let place = PassPlace { program: &program, public: (&public).into(), chunk: 0, chunks: CHUNKS };
     let vectors = program.input_without_values(&simulator).unwrap();
     let refused = |place: PassPlace<'_>, task: PartTask, count: usize| {
         let vectors = vectors.iter().cycle().take(count).cloned().collect();
-        place.compute(&machine, &Part { task, vectors }).unwrap_err().to_string()
+        place.compute(&evaluator, &Part { task, vectors }).unwrap_err().to_string()
     };
     let product = |places: &[Quantity], outputs| PartTask::Product {
         places: places.iter().map(|quantity| Place::new(0, *quantity)).collect(),

@@ -3,7 +3,7 @@
 use crate::common::run::{CHUNKS, agree, program};
 use crate::common::{PUBLIC, narrow_heads, shared, wide_heads};
 use unspoken_ckks::{Arithmetic, CostModel, Encoder, Simulator, vector_bytes};
-use unspoken_encrypted_llama::{ExplainedStep, PassArithmetic, SimulatedMachine};
+use unspoken_encrypted_llama::{ExplainedStep, PassArithmetic, SimulatedEvaluator};
 use unspoken_llama::Quantity;
 
 const SMALL: &str = "insecure_n11_boot_depth14_scale40";
@@ -44,11 +44,11 @@ fn sessions_take_as_much_memory_as_announced_behind_any_public_text() {
     let taken = |public: usize| {
         let cache = setting.model.prefix_cache(&vec![0; public]).unwrap();
         let simulator = Simulator::counting(&encoder);
-        let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+        let evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap());
         let mut session = program.session();
         for _ in 0..CHUNKS {
             let input = program.input_without_values(&simulator).unwrap();
-            let mut pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, CHUNKS)).unwrap();
+            let mut pass = PassArithmetic::new(&evaluator, &program, &cache, &mut session, (true, CHUNKS)).unwrap();
             pass.run(input).unwrap();
         }
         session.vectors().map(|vector| vector_bytes(parameters, simulator.level(vector))).sum::<u64>()

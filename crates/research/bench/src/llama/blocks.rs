@@ -262,8 +262,8 @@ pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> anyhow::Resul
     harness.progress(format!("{name}: a pass on {threads} threads"));
     let mut session = program.session();
     let place = PassPlace { public: &public, session: &mut session, next: true, chunks: 1 };
-    let (all, meter, machine) = (pool(threads)?, phases::clock(), client.machine());
-    let (results, report) = all.install(|| phases::run(&machine, &program, place, input, &meter))?;
+    let (all, meter, pass_evaluator) = (pool(threads)?, phases::clock(), client.pass_evaluator());
+    let (results, report) = all.install(|| phases::run(&pass_evaluator, &program, place, input, &meter))?;
     let result = program.result();
     debug_assert_eq!(result.quantity, Quantity::LastNorm, "the vocabulary is large");
     let slots = client.decrypt(&results)?;

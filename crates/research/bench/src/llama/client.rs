@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 use unspoken_ckks::{Bootstrapper, Ciphertext, Complex64, Encoder, Evaluator};
-use unspoken_encrypted_llama::{EncryptedMachine, PassProgram};
+use unspoken_encrypted_llama::{EncryptedEvaluator, PassProgram};
 use unspoken_encrypted_matrix::{EncryptedMatrix, Layout};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
@@ -33,8 +33,8 @@ impl PassClient {
         Ok(PassClient { encoder: encoder.clone(), secret, evaluation, small, bootstrapper, rng })
     }
 
-    pub(super) fn machine(&self) -> EncryptedMachine<'_> {
-        EncryptedMachine::new(self.evaluator(), &self.bootstrapper, &self.small)
+    pub(super) fn pass_evaluator(&self) -> EncryptedEvaluator<'_> {
+        EncryptedEvaluator::new(self.evaluator(), &self.bootstrapper, &self.small)
     }
 
     pub(super) fn evaluator(&self) -> Evaluator<'_> {

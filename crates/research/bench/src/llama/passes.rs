@@ -88,8 +88,8 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
         let input = input(&program, &stories, tokens, &mut client)?;
         let place = PassPlace { public: &public, session: &mut session, next: true, chunks: case.chunks };
         let meter = phases::clock();
-        let machine = client.machine();
-        let (logits, report) = all.install(|| phases::run(&machine, &program, place, input, &meter))?;
+        let pass_evaluator = client.pass_evaluator();
+        let (logits, report) = all.install(|| phases::run(&pass_evaluator, &program, place, input, &meter))?;
         compare(&program, &stories, (tokens, &mut clear), &client.decrypt(&logits)?, &mut agreement)?;
         let chunk = format!("{name}, chunk {}", number + 1);
         send(harness, &chunk, (&report, &counted.passes[number]), |map| {
@@ -119,8 +119,8 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> anyhow::Result<()> {
             let input = input(&program, &stories, tokens, &mut client)?;
             let mut session = session.clone();
             let place = PassPlace { public: &public, session: &mut session, next: false, chunks: case.chunks };
-            let (machine, meter) = (client.machine(), phases::clock());
-            pool.install(|| phases::run(&machine, &program, place, input, &meter))?;
+            let (pass_evaluator, meter) = (client.pass_evaluator(), phases::clock());
+            pool.install(|| phases::run(&pass_evaluator, &program, place, input, &meter))?;
             samples.push(meter().seconds);
         }
         let mut own = params();

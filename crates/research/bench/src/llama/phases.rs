@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use unspoken_ckks::{CkksError, CkksParameters, CoefficientMatrix, CostModel, Encoder, Simulator};
 use unspoken_encrypted_llama::{
-    Machine, Part, PassArithmetic, PassError, PassProgram, Requirements, Session, SimulatedMachine,
+    Part, PassArithmetic, PassError, PassEvaluator, PassProgram, Requirements, Session, SimulatedEvaluator,
 };
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
@@ -187,14 +187,14 @@ impl PassReport {
     }
 }
 
-/// A machine that adds up what its bootstraps take.
+/// An evaluator that adds up what its bootstraps take.
 struct Metered<'a, M> {
-    machine: &'a M,
+    pass_evaluator: &'a M,
     meter: &'a Meter<'a>,
     refreshes: Mutex<(Reading, usize)>,
 }
 
-impl<M: Machine> Metered<'_, M> {
+impl<M: PassEvaluator> Metered<'_, M> {
     fn metered(&self, work: impl FnOnce() -> Result<Vec<M::Vector>, CkksError>) -> Result<Vec<M::Vector>, CkksError> {
         let before = (self.meter)();
         let fresh = work()?;
@@ -210,20 +210,20 @@ impl<M: Machine> Metered<'_, M> {
     }
 }
 
-impl<M: Machine> Machine for Metered<'_, M> {
+impl<M: PassEvaluator> PassEvaluator for Metered<'_, M> {
     type Vector = M::Vector;
     type Arithmetic = M::Arithmetic;
 
     fn arithmetic(&self) -> &M::Arithmetic {
-        self.machine.arithmetic()
+        self.pass_evaluator.arithmetic()
     }
 
     fn bootstrap(&self) -> &unspoken_ckks::Bootstrap {
-        self.machine.bootstrap()
+        self.pass_evaluator.bootstrap()
     }
 
     fn refresh(&self, inputs: &[&M::Vector]) -> Result<Vec<M::Vector>, CkksError> {
-        self.metered(|| self.machine.refresh(inputs))
+        self.metered(|| self.pass_evaluator.refresh(inputs))
     }
 
     fn refresh_product(
@@ -232,11 +232,11 @@ impl<M: Machine> Machine for Metered<'_, M> {
         parts: usize,
         inputs: &[&M::Vector],
     ) -> Result<Vec<M::Vector>, CkksError> {
-        self.metered(|| self.machine.refresh_product(matrix, parts, inputs))
+        self.metered(|| self.pass_evaluator.refresh_product(matrix, parts, inputs))
     }
 
     fn coefficients(&self, parts: &[&M::Vector]) -> Result<M::Vector, CkksError> {
-        self.machine.coefficients(parts)
+        self.pass_evaluator.coefficients(parts)
     }
 
     fn product(
@@ -245,11 +245,11 @@ impl<M: Machine> Machine for Metered<'_, M> {
         parts_and_scale: (usize, f64),
         lowest: &[M::Vector],
     ) -> Result<Vec<M::Vector>, CkksError> {
-        self.metered(|| self.machine.product(matrix, parts_and_scale, lowest))
+        self.metered(|| self.pass_evaluator.product(matrix, parts_and_scale, lowest))
     }
 
     fn processes(&self) -> usize {
-        self.machine.processes()
+        self.pass_evaluator.processes()
     }
 
     fn spread(
@@ -257,7 +257,7 @@ impl<M: Machine> Machine for Metered<'_, M> {
         place: &unspoken_encrypted_llama::PassPlace<'_>,
         parts: Vec<Part<M::Vector>>,
     ) -> Result<Vec<Vec<M::Vector>>, PassError> {
-        self.machine.spread(place, parts)
+        self.pass_evaluator.spread(place, parts)
     }
 }
 
@@ -273,17 +273,17 @@ pub(super) struct PassPlace<'a, V> {
 
 /// Runs a pass. Returns its results, and what each phase took.
 pub(super) fn run<M>(
-    machine: &M,
+    pass_evaluator: &M,
     program: &PassProgram,
     place: PassPlace<'_, M::Vector>,
     input: Vec<M::Vector>,
     meter: &Meter<'_>,
 ) -> anyhow::Result<(Vec<M::Vector>, PassReport)>
 where
-    M: Machine + Sync,
+    M: PassEvaluator + Sync,
     M::Arithmetic: Sync,
 {
-    let metered = Metered { machine, meter, refreshes: Mutex::default() };
+    let metered = Metered { pass_evaluator, meter, refreshes: Mutex::default() };
     let mut report = PassReport::default();
     let mut last = meter();
     let PassPlace { public, session, next, chunks } = place;
@@ -320,11 +320,11 @@ pub(super) fn count(
 ) -> anyhow::Result<Counted> {
     let simulator = Simulator::counting(encoder);
     let meter = counter(&simulator, model);
-    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
+    let pass_evaluator = SimulatedEvaluator::new(&simulator, program.bootstrap());
     let (mut session, mut passes) = (program.session(), Vec::with_capacity(chunks));
     for _ in 0..chunks {
         let place = PassPlace { public, session: &mut session, next: true, chunks };
-        passes.push(run(&machine, program, place, program.input_without_values(&simulator)?, &meter)?.1);
+        passes.push(run(&pass_evaluator, program, place, program.input_without_values(&simulator)?, &meter)?.1);
     }
     Ok(Counted { passes, requirements: program.requirements(encoder, public.len(), chunks)? })
 }

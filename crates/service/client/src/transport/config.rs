@@ -87,7 +87,7 @@ impl TransportConfig {
     /// [`Error::Config`] if it is not a positive number of seconds.
     pub fn with_timeout(mut self, seconds: f64) -> Result<Self, Error> {
         let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
-        let wrong = || Error::Config { reason: format!("timeout: found {seconds}; needed seconds, more than 0") };
+        let wrong = || Error::config(format!("timeout: found {seconds}; needed seconds, more than 0"));
         self.timeout = Some(timeout.ok_or_else(wrong)?);
         Ok(self)
     }

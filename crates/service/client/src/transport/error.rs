@@ -140,6 +140,16 @@ impl Problem {
 }
 
 impl Error {
+    /// What the caller configured cannot be used.
+    pub(super) fn config(reason: impl ToString) -> Self {
+        Self::Config { reason: reason.to_string() }
+    }
+
+    /// The other side sent what no service of this version sends.
+    pub(super) fn protocol(reason: impl ToString) -> Self {
+        Self::Protocol { reason: reason.to_string() }
+    }
+
     /// The code of a refusal, also of one that ended the retries.
     pub fn code(&self) -> Option<ProblemCode> {
         match self {

@@ -44,13 +44,13 @@ impl Live {
         if !settings.authorities.is_empty() {
             builder = builder.tls_certs_merge(settings.authorities.iter().cloned());
         }
-        let client = builder.build().map_err(|error| Error::Config { reason: reasons(&error) })?;
+        let client = builder.build().map_err(|error| Error::config(reasons(&error)))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("unspoken-transport")
             .enable_all()
             .build()
-            .map_err(|error| Error::Config { reason: format!("no thread for the connection: {error}") })?;
+            .map_err(|error| Error::config(format!("no thread for the connection: {error}")))?;
         Ok(Live { generation, parts: Some((client, runtime)), of_child: OnceLock::new() })
     }
 
@@ -67,8 +67,7 @@ impl Live {
             let Some(next) = live.of_child.get() else { break };
             live = next;
         }
-        let gone = || Error::Config { reason: "the thread of the connection is gone".into() };
-        live.parts.as_ref().map(|(client, runtime)| (client, runtime)).ok_or_else(gone)
+        live.parts.as_ref().map(|(client, runtime)| (client, runtime)).ok_or_else(thread_gone)
     }
 }
 
@@ -84,6 +83,11 @@ impl Drop for Live {
             std::mem::forget((client, runtime));
         }
     }
+}
+
+/// No call can be made any more.
+pub(super) fn thread_gone() -> Error {
+    Error::config("the thread of the connection is gone")
 }
 
 /// An error and what caused it, on one line.

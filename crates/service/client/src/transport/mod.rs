@@ -104,9 +104,9 @@ impl std::fmt::Display for KeyId {
     }
 }
 
-/// Description of one application by the service.
+/// An application as the service describes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Description {
+pub struct DescribedApplication {
     /// Limits of its messages, in bytes.
     pub limits: Limits,
     /// A message of the application with what a client needs to make keys.
@@ -148,13 +148,12 @@ impl Transport {
     ///
     /// # Errors
     /// [`Error::Refused`] with `application_not_found`, or an error of any call.
-    pub fn describe(&self, application: &str, cancel: &Cancel) -> Result<Description, Error> {
+    pub fn describe(&self, application: &str, cancel: &Cancel) -> Result<DescribedApplication, Error> {
         let path = app_path(application)?;
         let answer = self.control(Outgoing::new(Method::GET, path), cancel)?;
         let message = read::<ApplicationDescription>(&answer)?;
-        let limits =
-            message.limits.ok_or_else(|| Error::Protocol { reason: "the description has no limits".into() })?;
-        Ok(Description { limits, description: message.description })
+        let limits = message.limits.ok_or_else(|| Error::protocol("the description has no limits"))?;
+        Ok(DescribedApplication { limits, description: message.description })
     }
 
     /// Sends a query and waits for the answer, both bytes of the application.
@@ -231,7 +230,7 @@ impl Transport {
         read(&self.control(Outgoing::new(Method::GET, key_path(key)), cancel)?)
     }
 
-    /// Removes a key bundle from the service.
+    /// Deletes a key bundle at the service.
     ///
     /// # Errors
     /// [`Error::Refused`] with `key_not_found`, or an error of any call.
@@ -275,7 +274,7 @@ fn app_path(application: &str) -> Result<String, Error> {
     if !unspoken_wire::is_application_name(application) {
         let needed = "needed lower-case segments joined by '/', such as classify/spam";
         let reason = format!("the name {application:?} of the application is not valid in a URL; {needed}");
-        return Err(Error::Config { reason });
+        return Err(Error::config(reason));
     }
     Ok(format!("{APPS_PATH}/{application}"))
 }
@@ -285,5 +284,5 @@ fn key_path(key: &KeyId) -> String {
 }
 
 fn read<M: unspoken_wire::Message + Default>(bytes: &[u8]) -> Result<M, Error> {
-    decode(bytes, unspoken_wire::MAX_CONTROL_BYTES).map_err(|error| Error::Protocol { reason: error.to_string() })
+    decode(bytes, unspoken_wire::MAX_CONTROL_BYTES).map_err(Error::protocol)
 }

@@ -15,7 +15,7 @@ use unspoken_wire::http::{BYTES, PROGRESS, PROTOBUF, UPLOAD_OFFSET};
 use unspoken_wire::{AnswerFrame, AnswerReader, MAX_CONTROL_BYTES};
 
 use super::cancel::POLL;
-use super::live::{ClientSettings, Live};
+use super::live::{ClientSettings, Live, thread_gone};
 use super::refusal::{refusal, refusal_in_steps};
 use super::scheme::is_loopback;
 use super::url::{endpoint, service_url};
@@ -98,11 +98,11 @@ impl HttpConnection {
         headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
         if let Some(token) = &config.token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| wrong("the token has characters a header cannot carry"))?;
+                .map_err(|_| Error::config("the token has characters a header cannot carry"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let authorities = config.authorities.as_deref().map(authorities::read).transpose().map_err(wrong)?;
+        let authorities = config.authorities.as_deref().map(authorities::read).transpose().map_err(Error::config)?;
         let settings = ClientSettings {
             headers,
             connect_timeout: config.connect_timeout,
@@ -203,7 +203,6 @@ impl HttpConnection {
         show: &mut dyn FnMut(),
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        let lost = || wrong("the thread of the connection is gone");
         let (done, result) = channel();
         let task = runtime.spawn(async move {
             // The receiver is gone only if the call was cancelled.
@@ -221,7 +220,7 @@ impl HttpConnection {
             show();
             match received {
                 Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => return Err(lost()),
+                Err(RecvTimeoutError::Disconnected) => return Err(thread_gone()),
                 Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => {
                     task.abort();
                     return Err(Error::Cancelled);
@@ -254,7 +253,7 @@ impl Failures {
 }
 
 async fn read_body(mut response: Response, limit: usize, failures: &Failures) -> Result<Bytes, Error> {
-    let too_long = || Error::Protocol { reason: format!("a response of over {limit} bytes") };
+    let too_long = || Error::protocol(format!("a response of over {limit} bytes"));
     if response.content_length().is_some_and(|length| length > limit as u64) {
         return Err(too_long());
     }
@@ -280,7 +279,7 @@ async fn read_steps(
     while let Some(piece) = response.chunk().await.map_err(|error| failures.of(&error))? {
         let mut piece = piece.as_ref();
         while !piece.is_empty() {
-            let frame = reader.read(&mut piece).map_err(|error| Error::Protocol { reason: error.to_string() })?;
+            let frame = reader.read(&mut piece).map_err(Error::protocol)?;
             match frame {
                 Some(AnswerFrame::Progress(step)) => reached.report(step.done, step.total),
                 Some(AnswerFrame::Problem(problem)) => last = Some(Err(refusal_in_steps(problem))),
@@ -290,8 +289,4 @@ async fn read_steps(
         }
     }
     last.unwrap_or_else(|| Err(failures.broken_off()))
-}
-
-fn wrong(reason: impl Into<String>) -> Error {
-    Error::Config { reason: reason.into() }
 }

@@ -99,8 +99,7 @@ impl Transport {
                 }
             };
             if have > length {
-                let reason = format!("the service has {have} bytes of {length}");
-                return Err(Error::Protocol { reason });
+                return Err(Error::protocol(format!("the service has {have} bytes of {length}")));
             }
             if have > offset {
                 (pauses, without_progress) = (self.pauses(), 0);
@@ -110,7 +109,7 @@ impl Transport {
             }
             if without_progress == MAX_REPETITIONS || sent > most {
                 let reason = format!("after {sent} bytes of an upload the service has {have} of {length}");
-                return Err(Error::Protocol { reason });
+                return Err(Error::protocol(reason));
             }
             offset = have;
         }

@@ -10,17 +10,16 @@ use crate::transport::scheme::is_loopback;
 /// # Errors
 /// [`Error::Config`] if it is none, or plain HTTP to another machine is not allowed.
 pub(super) fn service_url(config: &TransportConfig) -> Result<Url, Error> {
-    let wrong = |reason| Error::Config { reason };
-    let url = Url::parse(&config.url).map_err(|error| wrong(format!("URL {:?}: {error}", config.url)))?;
+    let url = Url::parse(&config.url).map_err(|error| Error::config(format!("URL {:?}: {error}", config.url)))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(wrong(format!("URL {:?}: needed https://HOST:PORT, or http://HOST:PORT", config.url)));
+        return Err(Error::config(format!("URL {:?}: needed https://HOST:PORT, or http://HOST:PORT", config.url)));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong(format!("URL {:?}: found '?' or '#'; needed https://HOST:PORT/PATH", config.url)));
+        return Err(Error::config(format!("URL {:?}: found '?' or '#'; needed https://HOST:PORT/PATH", config.url)));
     }
     if url.scheme() == "http" && !is_loopback(&url) && !config.insecure_http {
         let what = if config.token.is_some() { "the token and all else" } else { "everything" };
-        return Err(wrong(format!(
+        return Err(Error::config(format!(
             "{what} would travel to {url} in the clear; use https, or allow it (insecure_http, --insecure-http)"
         )));
     }
@@ -30,7 +29,7 @@ pub(super) fn service_url(config: &TransportConfig) -> Result<Url, Error> {
 /// The URL of a path of the service, which begins with a slash: below the service's own path, if it has one.
 pub(super) fn endpoint(service: &Url, path: &str) -> Result<Url, Error> {
     let text = format!("{}{path}", service.as_str().trim_end_matches('/'));
-    Url::parse(&text).map_err(|error| Error::Config { reason: format!("URL {text:?}: {error}") })
+    Url::parse(&text).map_err(|error| Error::config(format!("URL {text:?}: {error}")))
 }
 
 #[cfg(test)]

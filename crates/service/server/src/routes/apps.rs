@@ -22,7 +22,7 @@ use crate::observe::RequestLog;
 use crate::refusal::{Refusal, accepts, message_response, wants_json};
 use crate::service::{KnownClient, Service};
 use crate::steps::{AnswerSteps, Step};
-use crate::store::{Bundle, KeyId, incomplete};
+use crate::store::{Bundle, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
     let names = service.applications.iter().map(|application| application.name().to_owned()).collect();
@@ -72,13 +72,12 @@ pub(super) async fn ask(
     request: Request,
 ) -> Result<Response, Refusal> {
     let application = service.application(&name)?;
-    let id = key_parameter(request.uri().query())?;
-    let bundle = service.engine.store.find(&client, id)?;
+    let bundle = service.bundle(&client, key_parameter(request.uri().query())?)?;
     bundle.mark_used();
     check_usable(&service, &bundle)?;
     check_key(application, &bundle)?;
 
-    let turn = turn_name(&client, id);
+    let turn = turn_name(&client, bundle.id);
     let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
     let network = parts.extensions.get::<Network>().copied();
@@ -180,13 +179,12 @@ fn too_many(limit: usize) -> Refusal {
     Refusal::new(ProblemCode::TooManyRequests, message, "ask again later").retry_after(1)
 }
 
-/// The `key` of `?key={id}`. A malformed id is answered like an unknown one.
-fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
-    let value = query.unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("key=")).ok_or_else(|| {
+/// The `key` of `?key={id}`.
+fn key_parameter(query: Option<&str>) -> Result<&str, Refusal> {
+    query.unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("key=")).ok_or_else(|| {
         let remedy = "add ?key= with the id of a finished key bundle";
         Refusal::new(ProblemCode::MalformedRequest, "the URL has no key bundle", remedy)
-    })?;
-    KeyId::parse(value).ok_or_else(Refusal::key_not_found)
+    })
 }
 
 /// Refuses a bundle that no application can use, as if it were not there: then clients make another one. An

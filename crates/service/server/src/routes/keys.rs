@@ -17,7 +17,7 @@ use crate::body::read_all;
 use crate::network::Network;
 use crate::refusal::{Refusal, message_response, wants_json};
 use crate::service::{KnownClient, Service};
-use crate::store::{Bundle, Holder, KeyId};
+use crate::store::{Bundle, Holder};
 
 pub(super) async fn declare(
     State(service): State<Arc<Service>>,
@@ -91,7 +91,7 @@ pub(super) async fn status(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let bundle = service.bundle(&client, &id)?;
     check_usable(&service, &bundle)?;
     Ok(status_response(&service, &bundle, &headers))
 }
@@ -101,7 +101,7 @@ pub(super) async fn delete(
     KnownClient(client): KnownClient,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let bundle = service.bundle(&client, &id)?;
     let (guard, _) = bundle.take_over().await;
     let engine = service.engine.clone();
     blocking(move || {
@@ -151,11 +151,6 @@ pub(super) fn about_delete() -> RouteDescription {
     described_id(RouteDescription::new("delete_key", "Delete a key bundle", ""))
         .answers(204, ResponseBuilder::new().description("It is deleted."))
         .uses_disk()
-}
-
-/// Parses an id. A malformed id is answered like an unknown one.
-pub(super) fn parse_id(text: &str) -> Result<KeyId, Refusal> {
-    KeyId::parse(text).ok_or_else(Refusal::key_not_found)
 }
 
 pub(super) fn status_response(service: &Service, bundle: &Bundle, headers: &HeaderMap) -> Response {

@@ -11,7 +11,7 @@ use unspoken_wire::ProblemCode;
 use unspoken_wire::http::UPLOAD_OFFSET;
 
 use super::described::{RouteDescription, count, key_status};
-use super::keys::{described_id, parse_id, status_response};
+use super::keys::{described_id, status_response};
 use crate::application::Application;
 use crate::blocking::blocking;
 use crate::body::{BodyPieces, cover, declared_length};
@@ -34,7 +34,7 @@ pub(super) async fn append(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let bundle = service.bundle(&client, &id)?;
     let application = service.application_of(&bundle.meta)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
@@ -148,7 +148,7 @@ pub(super) async fn complete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let bundle = service.engine.store.find(&client, parse_id(&id)?)?;
+    let bundle = service.bundle(&client, &id)?;
     let application = service.application_of(&bundle.meta)?;
     let (guard, _) = bundle.take_over().await;
     if !bundle.is_ready() {

@@ -42,7 +42,8 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// Why the store refused an operation.
+/// Why the store refused an operation. It is not part of `ServerError`, which whoever starts a service sees: each of
+/// these becomes a `Refusal`, which a client sees.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("no such key bundle")]

@@ -14,8 +14,7 @@
 //! To *delete* a bundle is to take it from the index and from the disk: because its client asks for it, it has expired,
 //! its upload was rejected, or another bundle needs the room. A request that holds a deleted bundle sees that it is
 //! *gone*. To *evict* keys is to take them from the memory only ([`KeyCache`](crate::memory::KeyCache)); the next
-//! request loads them from the disk again. Whoever deletes a
-//! bundle whose keys may be loaded evicts them, too.
+//! request loads them from the disk again. Whoever deletes a bundle whose keys may be loaded evicts them, too.
 //!
 //! A full disk is a 507; the upload keeps its bytes. Only one service may use a `data_dir` at a time. It must belong to
 //! the user of the service, also if that is root.
@@ -147,8 +146,7 @@ impl Store {
                 Room::Without(victim) => self.delete_for_room(index, &victim, deleted)?,
             }
         };
-        let made = self.create_upload(&bundle);
-        if let Err(error) = made {
+        if let Err(error) = self.create_upload(&bundle) {
             self.unlist(&bundle);
             let _ = self.disk.remove_dir(&self.upload_dir(bundle.id));
             return Err(self.io_failed(error));
@@ -207,8 +205,8 @@ impl Store {
         Ok(())
     }
 
-    /// Appends bytes to an upload, for which other bundles give way as in [`Store::declare`]. The caller holds the
-    /// bundle's [`WriteGuard`]. On an error the upload keeps the bytes it had. Blocks.
+    /// Appends bytes to an upload. If there is no room, deletes other bundles as [`Store::declare`] does. The caller
+    /// holds the bundle's [`WriteGuard`]. On an error the upload keeps the bytes it had. Blocks.
     pub(crate) fn append(
         &self,
         bundle: &Bundle,

@@ -15,8 +15,8 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// The room that a new bundle needs. A bundle takes room as its bytes arrive: whoever declares many bundles
-    /// displaces nothing.
+    /// The room that a new bundle needs. A bundle takes room as its bytes arrive: to declare many bundles
+    /// deletes none.
     pub(super) fn declared(new: &Meta) -> Self {
         Need { now: MIN_BYTES, in_all: new.length.max(MIN_BYTES) }
     }

@@ -21,7 +21,7 @@ const DISK_SHARE: u64 = 2;
 const TOKEN_SHARE: u64 = 4;
 
 /// Number of uploads without a byte that the clients of one token may have, or the clients of one address without a
-/// token. The oldest gives way to the next.
+/// token. The oldest is deleted for the next.
 const MAX_EMPTY_UPLOADS: usize = 64;
 
 /// Why a bundle may be deleted for another. The first ones are deleted first.

@@ -1,4 +1,4 @@
-//! Room for key bundles: whose give way, in which order, and whose do not.
+//! Room for key bundles: whose are deleted, in which order, and whose are not.
 
 use std::io::{Cursor, Read};
 use std::sync::atomic::Ordering;
@@ -333,7 +333,7 @@ fn a_token_has_a_number_of_bundles_and_all_clients_together_have_one() {
     put(&bob, 1).unwrap();
 }
 
-/// Uploads of which nothing has arrived are few for each address, and the oldest gives way. When all bundles of an
+/// Uploads of which nothing has arrived are few for each address, and the oldest is deleted. When all bundles of an
 /// address are in use, the refusal says when to ask again.
 #[test]
 fn an_address_whose_bundles_are_all_in_use_is_told_when_to_ask_again() {
@@ -354,6 +354,6 @@ fn an_address_whose_bundles_are_all_in_use_is_told_when_to_ask_again() {
         assert_eq!((refused.status, refused.header("retry-after")), (429, Some("60")), "{}", refused.body);
         assert!(refused.body.contains("limits.bundles_per_address"), "{}", refused.body);
         busy.join().unwrap().unwrap();
-        wait_until("the bundle gives way", || raw(service.address, &declare).status == 201);
+        wait_until("the bundle is deleted", || raw(service.address, &declare).status == 201);
     });
 }

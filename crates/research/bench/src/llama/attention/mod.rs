@@ -92,10 +92,11 @@ impl Setting {
         ];
         let batched = self.matrix_products(tiles[0], batched, heads, &mut client)?;
         let by_head = self.matrix_products(tiles[1], by_head, 1, &mut client)?;
-        let (evaluator, machine) = (client.evaluator(), client.machine());
+        let (evaluator, pass_evaluator) = (client.evaluator(), client.pass_evaluator());
         harness.progress("attention: checks");
         for (public, inputs) in self.caches.iter().zip(&inputs) {
-            let Outputs { scores, sums } = harness.single_thread.install(|| self.ours(&machine, public, inputs))?;
+            let Outputs { scores, sums } =
+                harness.single_thread.install(|| self.ours(&pass_evaluator, public, inputs))?;
             let found = Outputs { scores: client.decrypt(&scores)?, sums: client.decrypt(&sums)? };
             self.check_ours(public, &found)?;
         }
@@ -112,8 +113,8 @@ impl Setting {
         let kept = made(&|plan| Ok(LinearTransform::new(&self.encoder, plan.clone())?))?;
         let public = (&inputs[1].queries[..], &inputs[1].weights[..]);
         let mut operations: Vec<TimedOperation<'_>> = vec![
-            Box::new(|| watch.seconds(|| self.ours(&machine, &self.caches[0], &inputs[0]))),
-            Box::new(|| watch.seconds(|| self.ours(&machine, &self.caches[1], &inputs[1]))),
+            Box::new(|| watch.seconds(|| self.ours(&pass_evaluator, &self.caches[0], &inputs[0]))),
+            Box::new(|| watch.seconds(|| self.ours(&pass_evaluator, &self.caches[1], &inputs[1]))),
             Box::new(|| watch.seconds(|| batched.run(&evaluator, batched.factors.len()))),
             Box::new(|| Ok(heads as f64 * watch.seconds(|| by_head.run(&evaluator, 1))?)),
             Box::new(|| {

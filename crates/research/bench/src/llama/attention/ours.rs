@@ -2,7 +2,7 @@
 
 use ndarray::Array3;
 use unspoken_ckks::{Complex64, Simulator};
-use unspoken_encrypted_llama::{Columns, Key, Machine, PassArithmetic, SimulatedMachine};
+use unspoken_encrypted_llama::{Columns, Key, PassArithmetic, PassEvaluator, SimulatedEvaluator};
 use unspoken_llama::{Place, Quantity, TensorArithmetic};
 use unspoken_llama_model::KvCache;
 
@@ -84,16 +84,16 @@ impl Setting {
     /// Arranges keys and values of the chunk, and multiplies queries by keys and weights by values, all heads at once.
     pub(super) fn ours<M>(
         &self,
-        machine: &M,
+        pass_evaluator: &M,
         public: &KvCache,
         inputs: &Inputs<M::Vector>,
     ) -> anyhow::Result<Outputs<M::Vector>>
     where
-        M: Machine + Sync,
+        M: PassEvaluator + Sync,
         M::Arithmetic: Sync,
     {
         let mut session = self.program.session();
-        let mut pass = PassArithmetic::new(machine, &self.program, public, &mut session, (true, 1))?;
+        let mut pass = PassArithmetic::new(pass_evaluator, &self.program, public, &mut session, (true, 1))?;
         let mut tensor = |vectors: &[M::Vector]| pass.input(vectors.to_vec());
         let [queries, keys, values, weights] =
             [&inputs.queries, &inputs.keys, &inputs.values, &inputs.weights].map(|vectors| tensor(vectors));
@@ -106,11 +106,11 @@ impl Setting {
 
     pub(super) fn count_ours(&self, public: &KvCache) -> anyhow::Result<Counted> {
         let (simulator, scale) = (Simulator::counting(&self.encoder), self.parameters().scale());
-        let machine = SimulatedMachine::new(&simulator, self.program.bootstrap());
+        let pass_evaluator = SimulatedEvaluator::new(&simulator, self.program.bootstrap());
         let inputs = self.inputs(public.len(), |vectors| -> anyhow::Result<_> {
             Ok(vectors.iter().map(|_| simulator.encrypt(&[], self.level(), scale)).collect::<Result<_, _>>()?)
         })?;
-        self.ours(&machine, public, &inputs)?;
+        self.ours(&pass_evaluator, public, &inputs)?;
         let key_switches = simulator.cost().total_key_switches();
         Ok(Counted { keys: simulator.key_plan(), key_switches, levels: 3 })
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_query::{QueryCodec, QueryForm, QueryShape, ShortCompact, SmallQuery};
+use unspoken_query::{QueryCodec, QueryForm, QueryShape, ShortCompact, ShortQuery};
 
 use super::ckks::{BOOTSTRAPPED, parameters, secret_key};
 use crate::constant_time::memcheck::mark_secret;
@@ -26,7 +26,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
         if form == QueryForm::Compact {
             QueryCodec::ShortCompact(ShortCompact::new(shape, 128)?).encrypt(&encryptor, &indices)?;
         } else if form == QueryForm::Direct {
-            SmallQuery::new(shape, 128)?.encrypt(&encryptor, &indices)?;
+            ShortQuery::new(shape, 128)?.encrypt(&encryptor, &indices)?;
         }
     }
     Ok(())

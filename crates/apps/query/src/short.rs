@@ -21,7 +21,7 @@ use crate::shape::QueryShape;
 
 /// A query whose vectors repeat after a period, with everything on which its two sides must agree.
 #[derive(Clone, Debug)]
-pub struct SmallQuery {
+pub struct ShortQuery {
     shape: QueryShape,
     /// Number of slots of a subtable.
     period: usize,
@@ -30,7 +30,7 @@ pub struct SmallQuery {
     packing: PeriodicPacking,
 }
 
-impl SmallQuery {
+impl ShortQuery {
     /// Queries of this shape with `period` slots in each vector.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl SmallQuery {
     /// share a vector, one after the other.
     ///
     /// # Errors
-    /// As for [`SmallQuery::new`].
+    /// As for [`ShortQuery::new`].
     pub fn strided(shape: QueryShape, tokens: usize) -> Result<Self, QueryError> {
         let width = shape.parameters.slots().checked_div(tokens).unwrap_or(0);
         let shared = StridedPlan::Powers.shared(shape.subtables, shape.columns, width);
@@ -53,10 +53,10 @@ impl SmallQuery {
     fn of_layout(shape: QueryShape, period: usize, shared: usize) -> Result<Self, QueryError> {
         let whole = period.saturating_mul(shared);
         let packing = PeriodicPacking::new(&shape.parameters, whole, shape.subtables.div_ceil(shared))?;
-        Ok(SmallQuery { shape, period, shared, packing })
+        Ok(ShortQuery { shape, period, shared, packing })
     }
 
-    /// The period of a query of untrusted vectors, if it is a small one.
+    /// The period of a query of untrusted vectors, if it is a short one.
     pub(crate) fn period_of(vectors: &[Vec<u8>]) -> Option<usize> {
         match vectors {
             [vector] => match vector.split_first() {
@@ -179,12 +179,12 @@ impl SmallQuery {
 
 /// The answer to a short query: outputs that repeat after a period, joined in as few ciphertexts as hold them.
 #[derive(Clone, Debug)]
-pub struct SmallAnswer {
+pub struct ShortAnswer {
     parameters: CkksParameters,
     packings: Vec<PeriodicPacking>,
 }
 
-impl SmallAnswer {
+impl ShortAnswer {
     /// Answers of `outputs` outputs, each of which repeats after `period` slots.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl SmallAnswer {
         }
         let counts = (0..outputs.div_ceil(most).max(1)).map(|i| (outputs - i * most).min(most));
         let packings = counts.map(|count| PeriodicPacking::new(parameters, period, count));
-        Ok(SmallAnswer { parameters: parameters.clone(), packings: packings.collect::<Result<_, _>>()? })
+        Ok(ShortAnswer { parameters: parameters.clone(), packings: packings.collect::<Result<_, _>>()? })
     }
 
     /// The keys to write answers of this level.

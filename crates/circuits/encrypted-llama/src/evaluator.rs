@@ -10,7 +10,7 @@ use crate::part::{Part, PassPlace};
 use crate::spread::{Helpers, SimulatedProcesses, spread};
 
 /// Arithmetic on vectors, and their bootstraps.
-pub trait Machine {
+pub trait PassEvaluator {
     /// A vector of real slots.
     type Vector: Clone + Send + Sync;
     /// The arithmetic.
@@ -73,7 +73,7 @@ pub trait Machine {
 
 /// Ciphertexts of a client.
 #[derive(Clone, Copy)]
-pub struct EncryptedMachine<'a> {
+pub struct EncryptedEvaluator<'a> {
     /// Evaluator with the client's keys.
     pub evaluator: Evaluator<'a>,
     /// Matrices of the bootstraps.
@@ -84,19 +84,19 @@ pub struct EncryptedMachine<'a> {
     helpers: Option<&'a dyn Helpers>,
 }
 
-impl<'a> EncryptedMachine<'a> {
+impl<'a> EncryptedEvaluator<'a> {
     /// Computes a pass in this process.
     pub fn new(evaluator: Evaluator<'a>, bootstrapper: &'a Bootstrapper, small_keys: &'a SmallRingKeys) -> Self {
-        EncryptedMachine { evaluator, bootstrapper, small_keys, helpers: None }
+        EncryptedEvaluator { evaluator, bootstrapper, small_keys, helpers: None }
     }
 
     /// With other processes that compute parts of the pass.
     pub fn with_helpers(self, helpers: &'a dyn Helpers) -> Self {
-        EncryptedMachine { helpers: Some(helpers), ..self }
+        EncryptedEvaluator { helpers: Some(helpers), ..self }
     }
 }
 
-impl<'a> Machine for EncryptedMachine<'a> {
+impl<'a> PassEvaluator for EncryptedEvaluator<'a> {
     type Vector = Ciphertext;
     type Arithmetic = Evaluator<'a>;
 
@@ -140,14 +140,14 @@ impl<'a> Machine for EncryptedMachine<'a> {
     }
 
     fn spread(&self, place: &PassPlace<'_>, parts: Vec<Part<Ciphertext>>) -> Result<Vec<Vec<Ciphertext>>, PassError> {
-        let alone = EncryptedMachine { helpers: None, ..*self };
+        let alone = EncryptedEvaluator { helpers: None, ..*self };
         spread((self.helpers, &place.program.layout), &parts, |part| place.compute(&alone, part))
     }
 }
 
 /// Simulated vectors: in the clear with the noise of ciphertexts, or without values.
 #[derive(Clone, Copy)]
-pub struct SimulatedMachine<'a> {
+pub struct SimulatedEvaluator<'a> {
     /// The simulator.
     pub simulator: &'a Simulator,
     /// The plan of the bootstraps.
@@ -156,19 +156,19 @@ pub struct SimulatedMachine<'a> {
     processes: Option<&'a SimulatedProcesses<'a>>,
 }
 
-impl<'a> SimulatedMachine<'a> {
+impl<'a> SimulatedEvaluator<'a> {
     /// Simulates a pass of one process.
     pub fn new(simulator: &'a Simulator, bootstrap: &'a Bootstrap) -> Self {
-        SimulatedMachine { simulator, bootstrap, processes: None }
+        SimulatedEvaluator { simulator, bootstrap, processes: None }
     }
 
     /// With several processes, whose times are predicted.
     pub fn with_processes(self, processes: &'a SimulatedProcesses<'a>) -> Self {
-        SimulatedMachine { processes: Some(processes), ..self }
+        SimulatedEvaluator { processes: Some(processes), ..self }
     }
 }
 
-impl Machine for SimulatedMachine<'_> {
+impl PassEvaluator for SimulatedEvaluator<'_> {
     type Vector = Simulated;
     type Arithmetic = Simulator;
 
@@ -211,7 +211,7 @@ impl Machine for SimulatedMachine<'_> {
     }
 
     fn spread(&self, place: &PassPlace<'_>, parts: Vec<Part<Simulated>>) -> Result<Vec<Vec<Simulated>>, PassError> {
-        let alone = SimulatedMachine { processes: None, ..*self };
+        let alone = SimulatedEvaluator { processes: None, ..*self };
         let compute = |part: &Part<Simulated>| place.compute(&alone, part);
         match self.processes {
             None => parts.iter().map(compute).collect(),
