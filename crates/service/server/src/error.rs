@@ -4,8 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::page::{MAX_BYTES, MAX_FILES};
-
 /// Why a service does not start, or what it is to be started with cannot be used. Clients never see it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -143,10 +141,15 @@ pub enum ServerError {
     },
     /// The directory has more than a page needs.
     #[error(
-        "read the page: the directory has more than {MAX_FILES} files or {MAX_BYTES} bytes; give --web the directory \
+        "read the page: the directory has more than {files} files or {bytes} bytes; give --web the directory \
          that `make web` makes, and nothing above it"
     )]
-    PageTooLarge,
+    PageTooLarge {
+        /// The most files.
+        files: usize,
+        /// The most bytes.
+        bytes: u64,
+    },
     /// One worker with the largest request needs more than `limits.memory_bytes`.
     #[error(
         "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \

@@ -26,8 +26,8 @@ use crate::refusal::Refusal;
 const INDEX: &str = "index.html";
 
 /// Most files of a page, and most bytes of all of them.
-pub(crate) const MAX_FILES: usize = 1000;
-pub(crate) const MAX_BYTES: u64 = 64 << 20;
+const MAX_FILES: usize = 1000;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// What an error calls it.
 const WHAT: &str = "the page,";
@@ -139,7 +139,7 @@ impl Page {
                 bytes += content.len() as u64;
                 found.insert(format!("/{prefix}{name}"), content);
                 if found.len() > MAX_FILES || open.len() > MAX_FILES {
-                    return Err(ServerError::PageTooLarge);
+                    return Err(ServerError::PageTooLarge { files: MAX_FILES, bytes: MAX_BYTES });
                 }
             }
         }
@@ -234,7 +234,7 @@ fn read_file(path: &Path, most: u64) -> Result<Bytes, ServerError> {
     };
     let content = read().map_err(ServerError::read(WHAT, path))?;
     match content.len() as u64 > most {
-        true => Err(ServerError::PageTooLarge),
+        true => Err(ServerError::PageTooLarge { files: MAX_FILES, bytes: MAX_BYTES }),
         false => Ok(content.into()),
     }
 }
