@@ -414,7 +414,7 @@ fn short_queries_have_the_scores_of_full_ones() {
         let changed = client.description().header().pack(changed);
         assert!(ask(&small, &keys, &changed).unwrap_err().to_string().contains("used before"));
         let error = ask(&full, &keys, &query).unwrap_err().to_string();
-        assert!(error.contains("a small one of period"), "{error}");
+        assert!(error.contains("a short one of period"), "{error}");
     }
     // Periods that nobody offers.
     let query = encrypt(&mut client, &["x"]).unwrap();
