@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,7 +57,7 @@ class Service:
     def __init__(self, binary: Path, data: Path, *offers: str, flags: tuple[str, ...] = ()) -> None:
         self.binary, self.data, self.offers, self.flags = binary, data, offers, flags
         # The files of the first offer.
-        self.path = Path(re.sub(",.*", "", offers[0].split("=", 1)[1]))
+        self.path = Path(offers[0].split("=", 1)[1].split(",")[0])
         self.address = "127.0.0.1:0"
         self.url = ""
         self.process: subprocess.Popen[str] | None = None

@@ -143,13 +143,13 @@ pub enum EmbeddingError {
         needed: String,
     },
     /// Weights became infinite or not a number.
-    #[error("train or compress: diverged in epoch {epoch}; lower the rate")]
+    #[error("diverged in epoch {epoch}; lower the rate")]
     Diverged {
         /// The epoch, from 1.
         epoch: usize,
     },
     /// The caller raised the cancellation flag.
-    #[error("train or compress: cancelled in step {step}; nothing was kept, start again")]
+    #[error("cancelled in step {step}; nothing was kept, start again")]
     Cancelled {
         /// The step or epoch, from 1.
         step: usize,

@@ -23,17 +23,11 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("serve", "--embedding", "--embed"),
 ];
 
-/// Flags of `serve` that named one application, and the kind of offers that they stand for.
-const SERVED: &[(&str, &str)] = &[
-    ("--classify", "classify"),
-    ("--embed", "embed"),
-    ("--digits", "digits"),
-    ("--chat", "chat"),
-    ("--llama", "llama"),
-];
+/// Kinds whose flags of `serve` had their options beside them.
+const SERVED: &[&str] = &["classify", "embed", "digits", "chat", "llama"];
 
-/// Flags of `serve` that were options of that application.
-const SERVED_OPTIONS: &[&str] = &["--name", "--head", "--layer", "--query", "--preset", "--plan", "--error", "--batch"];
+/// These options.
+const SERVED_OPTIONS: &[&str] = &["name", "head", "layer", "query", "preset", "plan", "error", "batch"];
 
 fn notice(old: &str, now: &str) {
     note(&format!("'{old}' is spelled '{now}' now; the next release does not know the old spelling"));
@@ -66,40 +60,39 @@ pub fn translated(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString
     if command == "serve" { options_of_offers(arguments) } else { arguments }
 }
 
+/// The flag among `names` that an argument is, and its value if that follows in the same argument.
+fn flag_of(argument: &OsString, names: &[&'static str]) -> Option<(&'static str, Option<String>)> {
+    let text = argument.to_str()?.strip_prefix("--")?;
+    let (flag, value) = text.split_once('=').map_or((text, None), |(flag, value)| (flag, Some(value.to_owned())));
+    Some((names.iter().find(|name| **name == flag)?, value))
+}
+
 /// `serve` with the options of an application in its offer, as in `--classify NAME=DIR,head=FILE`. Arguments that name
 /// none or several applications stay as they are.
-fn options_of_offers(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let named = |argument: &OsString, names: &[&str]| {
-        let (name, value) =
-            argument.to_str()?.split_once('=').map_or((argument.to_str()?, None), |(n, v)| (n, Some(v)));
-        names.contains(&name).then(|| (name.to_owned(), value.map(str::to_owned)))
-    };
-    let is_option = |argument: &OsString| named(argument, SERVED_OPTIONS).is_some();
-    let flags: Vec<&str> = SERVED.iter().map(|(flag, _)| *flag).collect();
-    let offers = arguments.iter().filter(|argument| named(argument, &flags).is_some()).count();
-    let old = arguments.iter().any(|argument| is_option(argument) || named(argument, &["--llama"]).is_some());
-    if offers != 1 || !old {
+fn options_of_offers(arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_kind = |flag: &OsString| flag_of(flag, SERVED).is_some();
+    let is_old = |flag: &OsString| flag_of(flag, SERVED_OPTIONS).or_else(|| flag_of(flag, &["llama"])).is_some();
+    if arguments.iter().filter(|argument| is_kind(argument)).count() != 1 || !arguments.iter().any(is_old) {
         return arguments;
     }
-    let (mut rest, mut kind, mut path, mut name, mut options) = (Vec::new(), "", None, None, String::new());
-    let mut given = arguments.drain(..);
+    let (mut rest, mut offered, mut name, mut options) = (Vec::new(), Default::default(), String::new(), String::new());
+    let mut given = arguments.into_iter();
     while let Some(argument) = given.next() {
-        let mut value = |inline: Option<String>| inline.or_else(|| given.next()?.into_string().ok());
-        if let Some((flag, inline)) = named(&argument, &flags) {
-            kind = SERVED.iter().find(|(known, _)| *known == flag).map_or("", |(_, kind)| kind);
-            path = value(inline);
-        } else if let Some((flag, inline)) = named(&argument, SERVED_OPTIONS) {
-            let value = value(inline).unwrap_or_default();
-            match flag.as_str() {
-                "--name" => name = Some(value),
-                flag => options.push_str(&format!(",{}={value}", &flag[2..])),
+        let mut value =
+            |inline: Option<String>| inline.or_else(|| given.next()?.into_string().ok()).unwrap_or_default();
+        if let Some((kind, inline)) = flag_of(&argument, SERVED) {
+            offered = (kind, value(inline));
+        } else if let Some((option, inline)) = flag_of(&argument, SERVED_OPTIONS) {
+            match option {
+                "name" => name = format!(":{}", value(inline)),
+                _ => options.push_str(&format!(",{option}={}", value(inline))),
             }
         } else {
             rest.push(argument);
         }
     }
-    let name = name.map(|name| format!(":{name}")).unwrap_or_default();
-    let offer = format!("{kind}{name}={}{options}", path.unwrap_or_default());
+    let (kind, path) = offered;
+    let offer = format!("{kind}{name}={path}{options}");
     notice(&format!("--{kind} with options beside it"), &format!("--offer {offer}"));
     rest.extend(["--offer".into(), offer.into()]);
     rest

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use unspoken_chat::{ChatServer, PassInput, ServedModel, ServerOptions};
 use unspoken_llama_model::RotatedModel;
-use unspoken_protocol::ServerHalf;
+use unspoken_protocol::{ApplicationDescription, ServerHalf};
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, KindOption, Protocol, Serving, State};
+use crate::kind::{ClientKind, Kind, KindOption, Serving, State};
 use crate::offer::Offer;
 use crate::preparation;
 use crate::preset::{LLAMA_PRESET, for_tests, secure};
@@ -44,8 +44,8 @@ pub const KIND: Kind = Kind {
         PUBLISH,
     ],
     serving: Serving { on_device: true, state: State::Process, in_parts: true, slow: true, ..Serving::PLAIN },
-    protocols: &[Protocol {
-        wire: "llama",
+    clients: &[ClientKind {
+        wire: <unspoken_chat::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "chat",
         about: "private text generation",
         command: "unspoken chat",

@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspoken_ckks::CkksParameters;
-use unspoken_classify::{ClassifyOptions, HeadTables, Kind as ModelKind, ModelTables, ScoreServer};
+use unspoken_classify::{
+    ClassifyOptions, FastText, Head, HeadTables, Kind as ModelKind, ModelTables, ScoreDescription, ScoreServer,
+};
 use unspoken_embed::{EmbedOptions, EmbedServer};
 use unspoken_embedding::{LinearHead, Shape, Subtables};
 use unspoken_fasttext::ScoreTables;
+use unspoken_protocol::ApplicationDescription;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{ClientKind, Kind, KindOption, Serving};
 use crate::offer::Offer;
 use crate::preset::{for_scores, secure};
 use crate::publish::{Halves, PUBLISH, publish};
@@ -44,16 +47,16 @@ pub const KIND: Kind = Kind {
         PUBLISH,
     ],
     serving: Serving::PLAIN,
-    protocols: &[
-        Protocol {
-            wire: "classify",
+    clients: &[
+        ClientKind {
+            wire: ScoreDescription::<FastText>::PROTOCOL.kind,
             kind: "classify",
             about: "private text classification",
             command: "unspoken classify",
             class: "unspoken.ClassifyClient",
         },
-        Protocol {
-            wire: "layer",
+        ClientKind {
+            wire: ScoreDescription::<Head>::PROTOCOL.kind,
             kind: "classify-by-head",
             about: "private text classification by a head over embeddings",
             command: "unspoken classify",

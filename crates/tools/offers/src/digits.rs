@@ -2,9 +2,10 @@
 
 use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
+use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{ClientKind, Kind, KindOption, Serving};
 use crate::offer::Offer;
 use crate::preset::{DIGITS_PRESET, secure};
 use crate::publish::{Halves, PUBLISH_ALL, publish};
@@ -21,8 +22,8 @@ pub const KIND: Kind = Kind {
         PUBLISH_ALL,
     ],
     serving: Serving { on_device: true, ..Serving::PLAIN },
-    protocols: &[Protocol {
-        wire: "digits",
+    clients: &[ClientKind {
+        wire: <unspoken_digits::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "digits",
         about: "private recognition of handwritten digits",
         command: "unspoken digits ask",

@@ -2,10 +2,11 @@
 
 use unspoken_embed::{EmbedOptions, EmbedServer};
 use unspoken_embedding::Subtables;
+use unspoken_protocol::ApplicationDescription;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{ClientKind, Kind, KindOption, Serving};
 use crate::offer::Offer;
 use crate::preset::secure;
 use crate::shared::{
@@ -26,8 +27,8 @@ pub const KIND: Kind = Kind {
         KEYS,
     ],
     serving: Serving::PLAIN,
-    protocols: &[Protocol {
-        wire: "embed",
+    clients: &[ClientKind {
+        wire: <unspoken_embed::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "embed",
         about: "private embedding lookup",
         command: "unspoken embed ask",

@@ -16,8 +16,8 @@ pub struct Kind {
     pub options: &'static [KindOption],
     /// How its answers are computed.
     pub serving: Serving,
-    /// The protocols that its clients speak.
-    pub protocols: &'static [Protocol],
+    /// What asks it.
+    pub clients: &'static [ClientKind],
     /// Loads the files of an offer and adds the application.
     pub load: fn(&Offer, Applications) -> anyhow::Result<Applications>,
 }
@@ -55,11 +55,11 @@ pub enum State {
     Directory,
 }
 
-/// What a client speaks with an application.
-pub struct Protocol {
-    /// Name in descriptions of applications. Names on the wire stay when kinds are renamed.
+/// A kind of clients: what asks an application.
+pub struct ClientKind {
+    /// The kind of application in descriptions. It stays when kinds of offers are renamed.
     pub wire: &'static str,
-    /// The kind, as people know it.
+    /// The same, as people know it.
     pub kind: &'static str,
     /// Description, for messages.
     pub about: &'static str,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::kind::{Kind, Protocol};
+use crate::kind::{ClientKind, Kind};
 use crate::{chat, classify, digits, embed, matrix, oprf, pir, pir_encrypted, pir_router, pir_shard, sums};
 
 /// All kinds of applications. A new kind is one more line here.
@@ -29,24 +29,24 @@ impl Kind {
     }
 }
 
-impl Protocol {
-    /// Finds a protocol by its name on the wire.
-    pub fn find(wire: &str) -> Option<&'static Protocol> {
-        KINDS.iter().flat_map(|kind| kind.protocols).find(|protocol| protocol.wire == wire)
+impl ClientKind {
+    /// The clients of applications with this kind in their descriptions.
+    pub fn find(wire: &str) -> Option<&'static ClientKind> {
+        KINDS.iter().flat_map(|kind| kind.clients).find(|clients| clients.wire == wire)
     }
 
-    /// The message for `application` at `url`, which speaks the protocol `found` and not `needed`, as `client` does.
-    /// `remedy` says what asks the protocol that was found.
+    /// The message for `application` at `url`, whose description has the kind `found` where `client` needs another
+    /// one. `remedy` names what asks applications of the kind that was found.
     pub fn mismatch(
         [url, application, found, needed]: [&str; 4],
         client: &str,
-        remedy: impl FnOnce(&Protocol) -> String,
+        remedy: impl FnOnce(&ClientKind) -> String,
     ) -> String {
-        let known = Protocol::find(found);
-        let name = known.map_or(found, |protocol| protocol.kind);
-        let needed = Protocol::find(needed).map_or(needed, |protocol| protocol.kind);
+        let known = ClientKind::find(found);
+        let name = known.map_or(found, |clients| clients.kind);
+        let needed = ClientKind::find(needed).map_or(needed, |clients| clients.kind);
         let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        let what = known.map(|protocol| format!(" ({})", protocol.about)).unwrap_or_default();
+        let what = known.map(|clients| format!(" ({})", clients.about)).unwrap_or_default();
         let remedy = known.map_or_else(|| "update Unspoken here: this version does not know that kind".into(), remedy);
         format!(
             "{url} offers {application}, {article} {name} application{what}; this {client} asks {needed} \

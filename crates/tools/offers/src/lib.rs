@@ -28,7 +28,7 @@ mod sum_directory;
 mod sums;
 
 pub use device_metrics::DeviceMetrics;
-pub use kind::{Kind, KindOption, Protocol, Serving, State};
+pub use kind::{ClientKind, Kind, KindOption, Serving, State};
 pub use kinds::{KINDS, help};
 pub use loading::load;
 pub use offer::Resources;

@@ -1,9 +1,10 @@
 //! Programs of encrypted matrices.
 
 use unspoken_matrix::MatrixServer;
+use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, KindOption, Protocol, Serving};
+use crate::kind::{ClientKind, Kind, KindOption, Serving};
 use crate::offer::Offer;
 
 pub const KIND: Kind = Kind {
@@ -12,8 +13,8 @@ pub const KIND: Kind = Kind {
     default_name: "matrix/{directory}",
     options: &[KindOption { name: "largest", about: "largest magnitude of an input's entry [default: as planned]" }],
     serving: Serving::PLAIN,
-    protocols: &[Protocol {
-        wire: "matrix",
+    clients: &[ClientKind {
+        wire: <unspoken_matrix::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "matrix",
         about: "computing with encrypted matrices",
         command: "unspoken matrix ask",

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use anyhow::Context;
 use unspoken_oprf::{Allowance, OprfServer};
+use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 use unspoken_symmetric_pir::ServiceKey;
 use zeroize::Zeroizing;
 
-use crate::kind::{Kind, KindOption, Protocol, Serving, State};
+use crate::kind::{ClientKind, Kind, KindOption, Serving, State};
 use crate::offer::Offer;
 
 /// Keys that a client may ask for, unless the offer says otherwise.
@@ -33,8 +34,8 @@ pub const KIND: Kind = Kind {
         },
     ],
     serving: Serving { state: State::Process, ..Serving::PLAIN },
-    protocols: &[Protocol {
-        wire: "unseal",
+    clients: &[ClientKind {
+        wire: <unspoken_oprf::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "oprf",
         about: "keys of sealed records",
         command: "unspoken pir get --oprf",

@@ -6,10 +6,10 @@ use std::time::Duration;
 use unspoken_database::{Database, Snapshot};
 use unspoken_pir::PirServer;
 use unspoken_pir_scheme::{DatabaseVersion, TableKind, Tables};
-use unspoken_protocol::ServerHalf;
+use unspoken_protocol::{ApplicationDescription, ServerHalf};
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, Protocol, Serving, State};
+use crate::kind::{ClientKind, Kind, Serving, State};
 use crate::offer::Offer;
 
 /// Interval between checks for changes.
@@ -21,8 +21,8 @@ pub const KIND: Kind = Kind {
     default_name: "pir/{directory}",
     options: &[],
     serving: Serving { on_device: true, state: State::Files, ..Serving::PLAIN },
-    protocols: &[Protocol {
-        wire: "retrieve",
+    clients: &[ClientKind {
+        wire: <unspoken_pir::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "pir",
         about: "private retrieval",
         command: "unspoken pir get",

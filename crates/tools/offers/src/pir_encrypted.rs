@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
     default_name: "pir/{directory}",
     options: &[],
     serving: Serving { on_device: true, state: State::Directory, ..Serving::PLAIN },
-    protocols: pir::KIND.protocols,
+    clients: pir::KIND.clients,
     load,
 };
 

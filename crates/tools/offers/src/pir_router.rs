@@ -30,7 +30,7 @@ pub const KIND: Kind = Kind {
         KindOption { name: "timeout", about: "seconds for the partial answer of a shard [default: 300]" },
     ],
     serving: Serving { state: State::Files, ..Serving::PLAIN },
-    protocols: pir::KIND.protocols,
+    clients: pir::KIND.clients,
     load,
 };
 

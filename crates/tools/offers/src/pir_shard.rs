@@ -3,9 +3,10 @@
 use unspoken_database::Shard;
 use unspoken_pir::ShardServer;
 use unspoken_pir_scheme::DatabaseShard;
+use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 
-use crate::kind::{Kind, Protocol, Serving, State};
+use crate::kind::{ClientKind, Kind, Serving, State};
 use crate::offer::Offer;
 use crate::pir::check_device_memory;
 
@@ -15,8 +16,8 @@ pub const KIND: Kind = Kind {
     default_name: "pir-shard/{directory}",
     options: &[],
     serving: Serving { on_device: true, state: State::Files, together: 16, ..Serving::PLAIN },
-    protocols: &[Protocol {
-        wire: "retrieve-shard",
+    clients: &[ClientKind {
+        wire: <unspoken_pir::ShardDescription as ApplicationDescription>::PROTOCOL.kind,
         kind: "pir-shard",
         about: "a shard of a database, for a router",
         command: "unspoken serve --pir-router",

@@ -7,7 +7,7 @@ use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
 use unspoken_sums::{Description, SumsServer};
 
-use crate::kind::{Kind, KindOption, Protocol, Serving, State};
+use crate::kind::{ClientKind, Kind, KindOption, Serving, State};
 use crate::offer::Offer;
 use crate::sum_directory::SumDirectory;
 
@@ -21,8 +21,8 @@ pub const KIND: Kind = Kind {
         about: "directory of the sum so far, of one collection [default: the name of DIR with .state]",
     }],
     serving: Serving { state: State::Directory, ..Serving::PLAIN },
-    protocols: &[Protocol {
-        wire: "sums",
+    clients: &[ClientKind {
+        wire: <unspoken_sums::Description as ApplicationDescription>::PROTOCOL.kind,
         kind: "sums",
         about: "exact sums of encrypted contributions",
         command: "unspoken sums",

@@ -20,7 +20,7 @@ use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::FastTextError;
 use unspoken_llama_model::InputError;
 use unspoken_matrix::MatrixError as MatrixFailure;
-use unspoken_offers::Protocol;
+use unspoken_offers::ClientKind;
 use unspoken_oprf::OprfError;
 use unspoken_pir::PirError;
 use unspoken_pir_scheme::SchemeError;
@@ -237,8 +237,8 @@ impl From<Failure> for PyErr {
             Failure::Description(error) => of_retrieval(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::OtherKind { url, application, found, needed }) => {
-                let remedy = |protocol: &Protocol| format!("use {}", protocol.class);
-                MismatchError::new_err(Protocol::mismatch([&url, &application, &found, needed], "client", remedy))
+                let remedy = |clients: &ClientKind| format!("use {}", clients.class);
+                MismatchError::new_err(ClientKind::mismatch([&url, &application, &found, needed], "client", remedy))
             }
             Failure::Client(error @ (ClientError::State { .. } | ClientError::SecretKey { .. })) => {
                 StateError::new_err(error.to_string())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig, Waiting};
 use unspoken_client::{ClientError, StateDir, UsageStats};
-use unspoken_offers::Protocol;
+use unspoken_offers::ClientKind;
 
 use super::state_root::StateRoot;
 use crate::progress::note;
@@ -71,8 +71,8 @@ fn show_wait(waiting: &Waiting, shown: &Mutex<String>) {
 /// The error itself, or for an application of another kind an error that names the right command.
 pub fn name_command(error: anyhow::Error) -> anyhow::Error {
     let Some(ClientError::OtherKind { url, application, found, needed }) = error.downcast_ref() else { return error };
-    let remedy = |protocol: &Protocol| format!("use `{}`", protocol.command);
-    anyhow::anyhow!(Protocol::mismatch([url, application, found, needed], "command", remedy))
+    let remedy = |clients: &ClientKind| format!("use `{}`", clients.command);
+    anyhow::anyhow!(ClientKind::mismatch([url, application, found, needed], "command", remedy))
 }
 
 /// The queried application and the directory of its keys.
