@@ -40,12 +40,12 @@ impl ModelFiles<'_> {
     /// # Errors
     /// [`StoreError::Io`] or [`StoreError::TooLarge`].
     pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, StoreError> {
-        let path = self.path(name);
+        let (path, what) = (self.path(name), "a model file");
         match self {
-            ModelFiles::Directory(_) => read_file(&path, most),
+            ModelFiles::Directory(_) => read_file(&path, what, most),
             ModelFiles::Memory(files) => match files.get(name) {
                 None => Err(StoreError::io("read", &path)(ErrorKind::NotFound.into())),
-                Some(bytes) if bytes.len() as u64 > most => Err(StoreError::TooLarge { path, what: "a file", most }),
+                Some(bytes) if bytes.len() as u64 > most => Err(StoreError::TooLarge { path, what, most }),
                 Some(bytes) => Ok(bytes.clone()),
             },
         }
@@ -211,17 +211,17 @@ fn checksum(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Reads a file of at most `most` bytes.
+/// Reads a file of at most `most` bytes. `what` says in an error what the file is, such as "a mail".
 ///
 /// # Errors
 /// [`StoreError::Io`] or [`StoreError::TooLarge`].
-pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
+pub fn read_file(path: &Path, what: &'static str, most: u64) -> Result<Vec<u8>, StoreError> {
     let failed = StoreError::io("read", path);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(StoreError::TooLarge { path: path.to_owned(), what: "a file", most });
+        return Err(StoreError::TooLarge { path: path.to_owned(), what, most });
     }
     Ok(bytes)
 }

@@ -36,7 +36,7 @@ impl LinearHead {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
         let path = path.as_ref();
         let refuse = |found: String, needed: &str| EmbeddingError::head_file(path, found, needed);
-        let bytes = read_file(path, MAX_BYTES)?;
+        let bytes = read_file(path, "a head", MAX_BYTES)?;
         let malformed = |error: safetensors::SafeTensorError| refuse(error.to_string(), "a safetensors file");
         let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(malformed)?;
         let file = SafeTensors::deserialize(&bytes).map_err(malformed)?;

@@ -14,7 +14,7 @@ const NAMES_SHOWN: usize = 8;
 
 /// The width and the values, row-major, of one two-dimensional tensor of floating-point numbers.
 pub(super) fn read(path: &Path, name: &str) -> Result<(usize, Vec<f32>), EmbeddingError> {
-    let bytes = read_file(path, MAX_FILE_BYTES)?;
+    let bytes = read_file(path, "a table", MAX_FILE_BYTES)?;
     let refuse = |found: String, needed: String| EmbeddingError::array(path, found, needed);
     let file =
         SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string(), "a safetensors file".into()))?;

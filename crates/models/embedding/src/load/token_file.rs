@@ -64,7 +64,7 @@ impl TokenNames {
 
 /// Reads a list of tokens: JSON if the file's name ends in `.json`, otherwise one token per line.
 pub(super) fn read(path: &Path) -> Result<TokenNames, EmbeddingError> {
-    let bytes = read_file(path, MAX_TOKEN_FILE_BYTES)?;
+    let bytes = read_file(path, "a list of tokens", MAX_TOKEN_FILE_BYTES)?;
     match path.extension().is_some_and(|extension| extension == "json") {
         true => from_json(path, &bytes),
         false => Ok(TokenNames::of_vocabulary(from_lines(path, &bytes)?)),

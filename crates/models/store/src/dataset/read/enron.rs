@@ -95,7 +95,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 /// The text of a mail's file.
 fn read_mail(path: &Path) -> Result<String, StoreError> {
-    let bytes = read_file(path, MAX_RECORD_BYTES as u64)?;
+    let bytes = read_file(path, "a mail", MAX_RECORD_BYTES as u64)?;
     let text = decode(&bytes);
     let (first, body) = text.split_once('\n').unwrap_or((&text, ""));
     Ok(match first.strip_prefix(SUBJECT) {
