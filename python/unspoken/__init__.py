@@ -65,7 +65,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspoken import _boundary, _old_names, exact
+# The modules of numpy's functions register them, and the operators of `Matrix`, when they are imported.
+from unspoken import _boundary, _matrix_functions, _matrix_tiling, _old_names, exact  # noqa: F401
 from unspoken._chat_client import ChatClient, Generation, GenerationStream
 from unspoken._classify_client import ClassifyClient
 from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
@@ -78,7 +79,8 @@ from unspoken._fasttext import FastText
 from unspoken._head import LinearHead
 from unspoken._matrix import Matrix, matrix
 from unspoken._matrix_client import MatrixClient
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
+from unspoken._matrix_messages import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixSignature
+from unspoken._matrix_program import MatrixProgram
 from unspoken._matrix_secret import MatrixSecret
 from unspoken._pir_client import PirClient
 from unspoken._presets import Preset, SecuredObject, presets

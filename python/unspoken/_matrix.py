@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Union
 import numpy as np
 import numpy.typing as npt
 
-from unspoken import _matrix_arithmetic as arithmetic
-from unspoken import _matrix_functions as functions
 from unspoken import _matrix_index as index
 from unspoken import _matrix_numpy as protocol
-from unspoken import _matrix_rearrange as rearrange
-from unspoken import _matrix_tiling as tiling
+from unspoken import _unspoken
 from unspoken._matrix_encrypted import Encrypted
+from unspoken._matrix_messages import EncryptedMatrix, MatrixKeys
 from unspoken._matrix_node import Bound, Node
-from unspoken._matrix_shape import integers, sum_axis
+from unspoken._matrix_program import MatrixProgram, plan
+from unspoken._matrix_shape import axis_number, expanded, integers, is_transpose, reshaped, squeezed, sum_axis
 from unspoken.errors import ArgumentError, MatrixError
-
-if TYPE_CHECKING:
-    from unspoken import _unspoken
-    from unspoken._matrix_program import EncryptedMatrix, MatrixKeys, MatrixProgram
 
 Plain = Union[npt.ArrayLike, npt.NDArray[np.float64]]
 
@@ -140,29 +135,29 @@ class Matrix(Encrypted):
 
     def __matmul__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self @ other``."""
-        return arithmetic.matmul(self, other)
+        return _by_numpy(np.matmul, self, other)
 
     def __rmatmul__(self, other: Plain) -> Matrix:
         """Return ``other @ self``."""
-        return arithmetic.matmul(other, self)
+        return _by_numpy(np.matmul, other, self)
 
     # ------------------------------------------------------------------ elementwise operations
 
     def __add__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self + other``."""
-        return arithmetic.add(self, other)
+        return _by_numpy(np.add, self, other)
 
     def __radd__(self, other: Plain) -> Matrix:
         """Return ``other + self``."""
-        return arithmetic.add(other, self)
+        return _by_numpy(np.add, other, self)
 
     def __sub__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self - other``."""
-        return arithmetic.subtract(self, other)
+        return _by_numpy(np.subtract, self, other)
 
     def __rsub__(self, other: Plain) -> Matrix:
         """Return ``other - self``."""
-        return arithmetic.subtract(other, self)
+        return _by_numpy(np.subtract, other, self)
 
     def __neg__(self) -> Matrix:
         """Return ``0 - self``, which consumes no level."""
@@ -174,17 +169,17 @@ class Matrix(Encrypted):
 
     def __mul__(self, other: Matrix | Plain) -> Matrix:
         """Return the elementwise product."""
-        return arithmetic.multiply(self, other)
+        return _by_numpy(np.multiply, self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Plain) -> Matrix:
         """Return ``self / other`` for numbers and plaintext arrays."""
-        return arithmetic.divide(self, other)
+        return _by_numpy(np.divide, self, other)
 
     def __pow__(self, exponent: int) -> Matrix:
         """Return the entries to a positive integer power."""
-        return arithmetic.power(self, exponent)
+        return _by_numpy(np.power, self, exponent)
 
     def _undivided(self, _: object) -> NoReturn:
         raise ArgumentError("only a / number is possible: multiply by an approximate inverse instead, or decrypt first")
@@ -197,7 +192,7 @@ class Matrix(Encrypted):
 
     def __rpow__(self, base: Plain) -> NoReturn:
         """Raise: exponents are plaintext."""
-        arithmetic.power(base, self)
+        _by_numpy(np.power, base, self)
         raise AssertionError
 
     def __abs__(self) -> NoReturn:
@@ -213,12 +208,14 @@ class Matrix(Encrypted):
     @property
     def T(self) -> Matrix:  # noqa: N802
         """The transpose; a vector's is itself. For batches there is `mT`."""
-        return rearrange.transpose(self)
+        return self.transpose()
 
     @property
     def mT(self) -> Matrix:  # noqa: N802
         """The transpose of each matrix."""
-        return rearrange.transpose_each(self)
+        if len(self._core) < 2:
+            raise MatrixError(f"mT: shape {self.shape}; needed a matrix, at least two axes")
+        return self._made(self._node.transpose(), (True, True))
 
     def transpose(self, *axes: Any) -> Matrix:
         """Return `T`, or the matrix with its axes in another order.
@@ -231,7 +228,8 @@ class Matrix(Encrypted):
         >>> unspoken.matrix("a", (8, 4, 3)).transpose(0, 2, 1).shape
         (8, 3, 4)
         """
-        return rearrange.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+        order = axes[0] if len(axes) == 1 else axes or None
+        return self.mT if is_transpose(order, self.shape, self._batch is not None) else self
 
     def swapaxes(self, axis1: int, axis2: int) -> Matrix:
         """Return the matrix with two axes exchanged.
@@ -242,7 +240,10 @@ class Matrix(Encrypted):
         >>> unspoken.matrix("a", (4, 3)).swapaxes(0, 1).shape
         (3, 4)
         """
-        return rearrange.swapaxes(self, axis1, axis2)
+        first, second = axis_number(axis1, self.ndim), axis_number(axis2, self.ndim)
+        order = list(range(self.ndim))
+        order[first], order[second] = second, first
+        return self.transpose(order)
 
     def reshape(self, *shape: Any, order: str = "C") -> Matrix:
         """Return the entries in row-major order in another shape, of at most two axes besides the batch.
@@ -260,7 +261,14 @@ class Matrix(Encrypted):
             raise ArgumentError(f"reshape: order={order!r} is not available for encrypted matrices: use a.T.reshape")
         if not shape:
             raise ArgumentError("reshape: needed a shape")
-        return rearrange.reshape(self, shape[0] if len(shape) == 1 else shape)
+        core = reshaped(shape[0] if len(shape) == 1 else shape, self.shape, self._batch is not None)
+        if len(core) == 2:
+            return self._made(self._node.reshape((core[0], core[1])), (True, True))
+        # A vector stays a column or a row of the matrix, if it is one.
+        count = int(np.prod(core))
+        if len(core) == 1 and self._node.shape == (count, 1):
+            return self._made(self._node, (True, False))
+        return self._made(self._node.reshape((1, count)), (False, len(core) == 1))
 
     def ravel(self, order: str = "C") -> Matrix:
         """Return the entries in row-major order as a vector. It costs the same as `reshape`.
@@ -284,7 +292,7 @@ class Matrix(Encrypted):
         >>> unspoken.matrix("a", (4, 1)).squeeze().shape
         (4,)
         """
-        return rearrange.squeeze(self, axis)
+        return self.reshape(squeezed(axis, self.shape, self._batch is not None))
 
     def copy(self) -> Matrix:
         """Return this matrix, which never changes."""
@@ -297,8 +305,8 @@ class Matrix(Encrypted):
         """
         places = index.entries(key, self.shape) if self._batch is None else None
         if places is not None:
-            picked_entries = rearrange.reshape(self, -1)[places.ravel()]
-            return picked_entries if places.ndim == 1 else rearrange.reshape(picked_entries, places.shape)
+            picked_entries = self.ravel()[places.ravel()]
+            return picked_entries if places.ndim == 1 else picked_entries.reshape(places.shape)
         key, added = index.new_axes(key, self.ndim)
         picked = index.select(key, self.shape, self._batch is not None)
         node, axes = self._node, list(self._axes)
@@ -308,7 +316,7 @@ class Matrix(Encrypted):
                 node = node.apply(("rows", "columns")[axis], payload=indices)
             axes[axis] = kept
         selected = self._made(node, (axes[0], axes[1]))
-        return rearrange.expand_dims(selected, added) if added else selected
+        return selected.reshape(expanded(added, selected.shape)) if added else selected
 
     def dot(self, other: Matrix | Plain, out: None = None) -> Matrix:
         """Return the product, as numpy's ``dot``: for matrices and vectors the same as ``@``.
@@ -319,7 +327,7 @@ class Matrix(Encrypted):
         >>> unspoken.matrix("a", (4, 3)).dot([1.0, 2.0, 3.0]).shape
         (4,)
         """
-        return functions.dot(self, other, out)
+        return _by_numpy(np.dot, self, other, out)
 
     def sum(
         self,
@@ -362,7 +370,7 @@ class Matrix(Encrypted):
         >>> unspoken.matrix("a", (4, 3)).prod(axis=0).shape
         (3,)
         """
-        return tiling.prod(self, axis, dtype, out, keepdims)
+        return _by_numpy(np.prod, self, axis, dtype, out, keepdims)
 
     def mean(
         self,
@@ -445,9 +453,7 @@ class Matrix(Encrypted):
         >>> program.key_count, program.levels
         (0, 0)
         """
-        from unspoken._matrix_program import plan
-
-        self._program = plan(self, **options)
+        self._program = plan(self._node, self._batch, self._axes, options)
         return self._program
 
     def compute(
@@ -480,7 +486,7 @@ class Matrix(Encrypted):
         if len(secrets) > 1:
             raise MatrixError("compute: arrays of several secrets; needed one secret for an expression")
         secret = next(iter(secrets.values()))
-        inputs = secret.encrypt(program, **{name: each.values for name, each in bound.items()})
+        inputs = secret.encrypt(program.signature, **{name: each.values for name, each in bound.items()})
         return program.run(keys, inputs, progress=progress)
 
     def bound(self) -> dict[str, Bound]:
@@ -504,6 +510,12 @@ class Matrix(Encrypted):
 
     def _as_column(self) -> Matrix:
         return self if self._axes[0] else self._made(self._node.transpose(), (True, False))
+
+
+def _by_numpy(function: Any, *arguments: Any) -> Matrix:
+    """Return the result of a function of numpy. A module that imports this one implements and registers it."""
+    result: Matrix = protocol.implementation(function)(*arguments)
+    return result
 
 
 def matrix(name: str, shape: int | tuple[int, ...]) -> Matrix:

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from unspoken import _matrix
+from unspoken._matrix import Matrix, Plain
 from unspoken._matrix_node import Node
+from unspoken._matrix_numpy import implements_ufunc
 from unspoken._matrix_shape import broadcast_cores, check_inner, core, mismatch
 from unspoken.errors import ArgumentError, MatrixError
 
-if TYPE_CHECKING:
-    from unspoken._matrix import Matrix, Plain
-
-    # At least one operand of a function is encrypted.
-    Operand = Union[Matrix, Plain]
-    Array = Union[Matrix, npt.NDArray[np.float64]]
+# At least one operand of a function is encrypted.
+Operand = Union[Matrix, Plain]
+Array = Union[Matrix, npt.NDArray[np.float64]]
 
 
+@implements_ufunc("add")
 def add(a: Operand, b: Operand) -> Matrix:
     """Return ``a + b``."""
     return _combine("add", a, b)
 
 
+@implements_ufunc("subtract")
 def subtract(a: Operand, b: Operand) -> Matrix:
     """Return ``a - b``."""
     return _combine("subtract", a, b)
 
 
+@implements_ufunc("multiply")
 def multiply(a: Operand, b: Operand) -> Matrix:
     """Return ``a * b``; a number only scales."""
     left, right = array(a), array(b)
     for factor, other in ((left, right), (right, left)):
-        if isinstance(factor, np.ndarray) and isinstance(other, _matrix.Matrix) and factor.ndim == 0:
+        if isinstance(factor, np.ndarray) and isinstance(other, Matrix) and factor.ndim == 0:
             return other._made(other._node.apply("scale", payload=float(factor)), other._axes)
     return _combine("multiply", left, right)
 
 
+@implements_ufunc("divide", "true_divide")
 def divide(a: Operand, b: Operand) -> Matrix:
     """Return ``a / b`` for plaintext `b`."""
-    if isinstance(b, _matrix.Matrix):
+    if isinstance(b, Matrix):
         raise ArgumentError("an encrypted matrix divides nothing: multiply by approximate inverses instead")
     with np.errstate(divide="raise", invalid="raise"):
         try:
@@ -50,10 +52,11 @@ def divide(a: Operand, b: Operand) -> Matrix:
             raise MatrixError(f"divide: {error}; needed divisors other than 0") from None
 
 
+@implements_ufunc("power")
 def power(a: Operand, exponent: Operand) -> Matrix:
     """Return the entries to a positive integer power."""
-    number = None if isinstance(exponent, _matrix.Matrix) else plain(exponent)
-    if number is None or number.ndim or not isinstance(a, _matrix.Matrix):
+    number = None if isinstance(exponent, Matrix) else plain(exponent)
+    if number is None or number.ndim or not isinstance(a, Matrix):
         raise ArgumentError("power: only an encrypted base and a plaintext integer exponent are possible: a**3")
     if number < 1 or number != np.floor(number) or not np.isfinite(number):
         raise MatrixError(f"power: exponent {number}; needed a positive integer")
@@ -67,11 +70,12 @@ def _power(a: Matrix, exponent: int) -> Matrix:
     return half * half if exponent % 2 == 0 else half * half * a
 
 
+@implements_ufunc("matmul")
 def matmul(a: Operand, b: Operand) -> Matrix:
     """Return ``a @ b``."""
     left, right = array(a), array(b)
     check_inner(left, right)
-    batched = [isinstance(each, _matrix.Matrix) and each._batch is not None for each in (left, right)]
+    batched = [isinstance(each, Matrix) and each._batch is not None for each in (left, right)]
     # Numpy treats a batch of vectors as a matrix. That is the same for rows on the left of one matrix.
     if (batched[1] and len(core(right)) == 1) or (all(batched) and len(core(left)) == 1):
         raise MatrixError(
@@ -84,18 +88,18 @@ def matmul(a: Operand, b: Operand) -> Matrix:
 def matmul_each(a: Array, b: Array) -> Matrix:
     """Return the products of the matrices or vectors of two batches, or of one with an array."""
     check_inner(a, b)
-    if not isinstance(a, _matrix.Matrix):
-        assert isinstance(b, _matrix.Matrix)
+    if not isinstance(a, Matrix):
+        assert isinstance(b, Matrix)
         return _plain_times(a, b)
-    if not isinstance(b, _matrix.Matrix):
+    if not isinstance(b, Matrix):
         return _times_plain(a, b)
     batch = _joint_batch(a, b)
     if len(a._core) == 1:
         right = b._as_column() if len(b._core) == 1 else b
-        return _matrix.Matrix(a._as_row()._node.apply("matmul", right._node), batch, (False, right._axes[1]))
+        return Matrix(a._as_row()._node.apply("matmul", right._node), batch, (False, right._axes[1]))
     if len(b._core) == 1 and not b._axes[0]:
-        return _matrix.Matrix(a._node.apply("matrix_vector", b._node), batch, (True, False))
-    return _matrix.Matrix(a._node.apply("matmul", b._node), batch, (True, b._axes[1]))
+        return Matrix(a._node.apply("matrix_vector", b._node), batch, (True, False))
+    return Matrix(a._node.apply("matmul", b._node), batch, (True, b._axes[1]))
 
 
 def _times_plain(a: Matrix, weights: npt.NDArray[np.float64]) -> Matrix:
@@ -114,7 +118,7 @@ def _plain_times(weights: npt.NDArray[np.float64], a: Matrix) -> Matrix:
 def _combine(kind: str, a: Operand, b: Operand) -> Matrix:
     """Broadcast both and apply an elementwise operation."""
     left, right = array(a), array(b)
-    encrypted = [each for each in (left, right) if isinstance(each, _matrix.Matrix)]
+    encrypted = [each for each in (left, right) if isinstance(each, Matrix)]
     batch = _joint_batch(encrypted[0], encrypted[-1])
     common = broadcast_cores(left, right)
     # All vectors get the layout of the first.
@@ -123,16 +127,16 @@ def _combine(kind: str, a: Operand, b: Operand) -> Matrix:
     shape = (common[0] if axes[0] else 1, common[-1] if axes[1] else 1)
 
     def node(each: Array) -> Node:
-        if isinstance(each, _matrix.Matrix):
+        if isinstance(each, Matrix):
             return _broadcast(each, shape, axes)
         return Node.constant(np.broadcast_to(each, common).reshape(shape))
 
-    return _matrix.Matrix(node(left).apply(kind, node(right)), batch, axes)
+    return Matrix(node(left).apply(kind, node(right)), batch, axes)
 
 
 def array(values: Operand) -> Array:
     """Return an encrypted matrix unchanged, anything else as a plaintext array."""
-    return values if isinstance(values, _matrix.Matrix) else plain(values)
+    return values if isinstance(values, Matrix) else plain(values)
 
 
 def plain(values: Any) -> npt.NDArray[np.float64]:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient
-from unspoken._matrix_program import MatrixSignature
-from unspoken._matrix_secret import named_matrices
+from unspoken._matrix_messages import MatrixSignature, named_matrices
 
 
 class MatrixClient(PreparingClient):

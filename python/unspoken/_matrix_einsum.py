@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from unspoken import _matrix
 from unspoken import _matrix_arithmetic as arithmetic
+from unspoken._matrix import Matrix
+from unspoken._matrix_arithmetic import Array
 from unspoken.errors import ArgumentError, MatrixError
-
-if TYPE_CHECKING:
-    from unspoken._matrix import Matrix
-
-    Array = Union[Matrix, npt.NDArray[np.float64]]
 
 
 def einsum(subscripts: Any, *operands: Any) -> Matrix:
@@ -27,7 +22,7 @@ def einsum(subscripts: Any, *operands: Any) -> Matrix:
     arrays = [arithmetic.array(each) for each in operands]
     terms, result = _letters(subscripts, arrays)
     _check_extents(terms, arrays)
-    batch = {term[0] for term, each in zip(terms, arrays) if isinstance(each, _matrix.Matrix) and each._batch}
+    batch = {term[0] for term, each in zip(terms, arrays) if isinstance(each, Matrix) and each._batch}
     if batch:
         plain = "".join(term for term, each in zip(terms, arrays) if isinstance(each, np.ndarray) or not each._batch)
         if len(batch) > 1 or not batch <= {result[:1]} or any(each in plain + result[1:] for each in batch):

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unspoken import _matrix
 from unspoken import _matrix_arithmetic as arithmetic
 from unspoken import _matrix_rearrange as rearrange
+from unspoken._matrix import Matrix
 from unspoken._matrix_einsum import einsum as sum_of_products
 from unspoken._matrix_encrypted import Encrypted
 from unspoken._matrix_numpy import COMPARE, check_defaults, implements, implements_ufunc
-from unspoken._matrix_shape import axis_number, integers
+from unspoken._matrix_shape import axis_number, expanded, integers
 from unspoken.errors import ArgumentError, MatrixError
-
-if TYPE_CHECKING:
-    from unspoken._matrix import Matrix
 
 
 def _matrix_of(name: str, a: Any) -> Matrix:
     """Return the first argument, if it is encrypted: other arguments cannot be."""
-    if not isinstance(a, _matrix.Matrix):
+    if not isinstance(a, Matrix):
         raise ArgumentError(
             f"numpy.{name}: found an encrypted matrix as another argument than the first; decrypt it first"
         )
@@ -36,14 +33,6 @@ def _with_core(name: str, a: Any, axes: int) -> Any:
     if (array.ndim if isinstance(array, np.ndarray) else len(array._core)) != axes:
         raise MatrixError(f"{name}: an operand of shape {array.shape}; needed {axes} axes, besides an encrypted batch")
     return array
-
-
-implements_ufunc("add")(arithmetic.add)
-implements_ufunc("subtract")(arithmetic.subtract)
-implements_ufunc("multiply")(arithmetic.multiply)
-implements_ufunc("divide", "true_divide")(arithmetic.divide)
-implements_ufunc("power")(arithmetic.power)
-implements_ufunc("matmul")(arithmetic.matmul)
 
 
 @implements_ufunc("negative")
@@ -345,7 +334,7 @@ def _triu(m: Any, k: int = 0) -> Matrix:
 
 @implements("where")
 def _where(condition: Any, *choices: Any) -> Matrix:
-    if isinstance(condition, _matrix.Matrix) or len(choices) != 2:
+    if isinstance(condition, Matrix) or len(choices) != 2:
         raise ArgumentError(f"numpy.where: {COMPARE}; a plaintext mask selects: numpy.where(mask, a, b)")
     mask = np.asarray(condition).astype(bool).astype(np.float64)
     return arithmetic.add(*(each * weight for each, weight in zip(map(arithmetic.array, choices), (mask, 1.0 - mask))))
@@ -367,12 +356,13 @@ def _ravel(a: Any, order: Any = "C") -> Matrix:
 
 @implements("squeeze")
 def _squeeze(a: Any, axis: Any = None) -> Matrix:
-    return rearrange.squeeze(_matrix_of("squeeze", a), axis)
+    return _matrix_of("squeeze", a).squeeze(axis)
 
 
 @implements("expand_dims")
 def _expand_dims(a: Any, axis: Any) -> Matrix:
-    return rearrange.expand_dims(_matrix_of("expand_dims", a), axis)
+    matrix = _matrix_of("expand_dims", a)
+    return matrix.reshape(expanded(axis, matrix.shape))
 
 
 @implements("atleast_1d")
@@ -389,12 +379,12 @@ def _atleast_2d(*arrays: Any) -> Any:
 
 @implements("transpose", "permute_dims")
 def _transpose(a: Any, axes: Any = None) -> Matrix:
-    return rearrange.transpose(_matrix_of("transpose", a), axes)
+    return _matrix_of("transpose", a).transpose(axes)
 
 
 @implements("swapaxes")
 def _swapaxes(a: Any, axis1: Any, axis2: Any) -> Matrix:
-    return rearrange.swapaxes(_matrix_of("swapaxes", a), axis1, axis2)
+    return _matrix_of("swapaxes", a).swapaxes(axis1, axis2)
 
 
 @implements("moveaxis")
@@ -404,7 +394,7 @@ def _moveaxis(a: Any, source: Any, destination: Any) -> Matrix:
 
 @implements("matrix_transpose", "linalg.matrix_transpose")
 def _matrix_transpose(x: Any, /) -> Matrix:
-    return rearrange.transpose_each(_matrix_of("matrix_transpose", x))
+    return _matrix_of("matrix_transpose", x).mT
 
 
 @implements("concatenate")
@@ -492,8 +482,8 @@ def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Matrix:
     if turns % 2 == 0:
         return _flip(matrix, numbers) if turns % 4 else matrix
     if turns % 4 == 1:
-        return rearrange.swapaxes(_flip(matrix, numbers[1]), *numbers)
-    return _flip(rearrange.swapaxes(matrix, *numbers), numbers[1])
+        return _flip(matrix, numbers[1]).swapaxes(*numbers)
+    return _flip(matrix.swapaxes(*numbers), numbers[1])
 
 
 @implements("roll")

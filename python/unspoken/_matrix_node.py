@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import Protocol, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._matrix_messages import MatrixInputs, MatrixSignature
 from unspoken.errors import MatrixError
-
-if TYPE_CHECKING:
-    from unspoken._matrix_secret import MatrixSecret
 
 Values = npt.NDArray[np.float64]
 # Payload of an operation besides its operands: weights or values, indices or a shape, a number or an axis.
 Payload = Union[Values, Sequence[int], float, None]
+
+
+class Encrypter(Protocol):
+    """What a computation needs of the secret of its arrays."""
+
+    def encrypt(self, signature: MatrixSignature, /, **arrays: npt.ArrayLike) -> MatrixInputs:
+        """Encrypt inputs of the program with this signature, given by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +30,7 @@ class Bound:
     """An array bound to an input, and the secret that will encrypt it."""
 
     values: Values
-    secret: MatrixSecret
+    secret: Encrypter
 
 
 @dataclass(frozen=True, eq=False)

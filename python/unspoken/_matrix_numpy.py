@@ -12,7 +12,8 @@ from unspoken.errors import ArgumentError
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
-# What numpy calls with an encrypted matrix: ufuncs by name, other functions by themselves. See `_matrix_functions`.
+# What numpy calls with an encrypted matrix: ufuncs by name, other functions by themselves. The modules that have them
+# register them when they are imported.
 _UFUNCS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
@@ -84,6 +85,11 @@ def call_function(function: Callable[..., Any], types: Any, arguments: Any, opti
         module = getattr(function, "__module__", "") or ""
         refuse(".".join([*module.split(".")[1:], function.__name__]))
     return _FUNCTIONS[function](*arguments, **options)
+
+
+def implementation(function: Any) -> Callable[..., Any]:
+    """Return what is registered for a function of numpy, which has an implementation."""
+    return _UFUNCS[function.__name__] if isinstance(function, np.ufunc) else _FUNCTIONS[function]
 
 
 def implements(*names: str) -> Callable[[FunctionT], FunctionT]:

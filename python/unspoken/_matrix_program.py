@@ -1,116 +1,25 @@
-"""Planned expressions, and the messages between client and server."""
+"""Planned expressions, with their costs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Callable
 
 import numpy as np
 
 from unspoken import _unspoken
-from unspoken._matrix_encrypted import Encrypted
+from unspoken._matrix_client import MatrixClient
+from unspoken._matrix_messages import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixSignature, Message
+from unspoken._matrix_node import Node
 from unspoken.errors import ArgumentError, MismatchError
 
-if TYPE_CHECKING:
-    from unspoken._matrix import Matrix
-    from unspoken._matrix_client import MatrixClient
-
 _OPTIONS = ("preset", "largest", "most_keys", "tile", "blocks")
-
-
-class _CompiledMessage(Protocol):
-    """A message of the compiled module."""
-
-    def to_bytes(self) -> bytes: ...
-
-
-CompiledT = TypeVar("CompiledT", bound=_CompiledMessage)
-
-
-class Message(Generic[CompiledT]):
-    """A message between client and server."""
-
-    def __init__(self, compiled: CompiledT) -> None:
-        self._compiled = compiled
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes to send; they identify the parameters and the secret."""
-        return self._compiled.to_bytes()
-
-
-class MatrixSignature(Message[_unspoken.MatrixSignature]):
-    """The client's view of a program: shapes, parameters and key plan, without operations and constants.
-
-    Examples
-    --------
-    >>> import unspoken
-    >>> signature = (2 * unspoken.matrix("a", (3, 3))).plan().signature
-    >>> unspoken.MatrixSignature.from_bytes(signature.to_bytes()).inputs
-    {'a': (3, 3)}
-    """
-
-    @classmethod
-    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixSignature:
-        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
-
-        Raises
-        ------
-        MismatchError
-            If the bytes are anything else.
-        """
-        return cls(_unspoken.MatrixSignature.from_bytes(bytes(data), accept_insecure))
-
-    @property
-    def preset(self) -> str:
-        """Name of the parameter set."""
-        return self._compiled.preset
-
-    @property
-    def inputs(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each input, by name."""
-        return {name: tuple(shape) for name, shape in self._compiled.inputs.items()}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the result."""
-        return tuple(self._compiled.shape)
-
-    @property
-    def largest(self) -> float:
-        """Largest magnitude of an input's entry: `MatrixSecret.encrypt` refuses larger ones."""
-        return self._compiled.largest
-
-    @property
-    def magnitude(self) -> float:
-        """Bound of the magnitude of the result's entries."""
-        return self._compiled.magnitude
-
-    @property
-    def key_count(self) -> int:
-        """Number of keys the server needs."""
-        return self._compiled.keys
-
-    @property
-    def key_bytes(self) -> int:
-        """Bytes of the keys when sent."""
-        return self._compiled.key_bytes
-
-    @property
-    def _plan(self) -> tuple[object, ...]:
-        """What differs between programs of other shapes, parameters or levels."""
-        compiled = self._compiled
-        layout = (tuple(compiled.tile), compiled.blocks, compiled.vectors, compiled.level)
-        return (self.preset, self.inputs, self.shape, layout, self.key_count, self.key_bytes)
-
-    def __repr__(self) -> str:
-        """Return preset and keys."""
-        return f"<MatrixSignature of {self.preset}, {self.key_count} keys of {self.key_bytes / 1e6:.1f} MB>"
 
 
 class MatrixProgram(Message[_unspoken.MatrixProgram]):
     """A planned expression with its costs, which runs on encrypted inputs. Created by `Matrix.plan`.
 
     ``str(program)`` is a table of its costs. Its bytes contain the constants of the expression: if
-    the client must not see them, send `signature` instead.
+    the client must not see them, send `signature` instead. `from_bytes` plans the expression again.
 
     Examples
     --------
@@ -126,20 +35,11 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
            [1., 1., 2.]])
     """
 
+    _kind = _unspoken.MatrixProgram
+
     def __init__(self, compiled: _unspoken.MatrixProgram) -> None:
         super().__init__(compiled)
         self.signature = MatrixSignature(compiled.signature())
-
-    @classmethod
-    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixProgram:
-        """Read what `to_bytes` wrote, and plan it again; parameter sets for tests only if so asked.
-
-        Raises
-        ------
-        MismatchError
-            If the bytes are anything else.
-        """
-        return cls(_unspoken.MatrixProgram.from_bytes(bytes(data), accept_insecure))
 
     @property
     def preset(self) -> str:
@@ -265,8 +165,6 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         >>> with program.client("http://127.0.0.1:8080") as client:  # doctest: +SKIP
         ...     result = client.compute(a=np.ones((3, 3)))
         """
-        from unspoken._matrix_client import MatrixClient
-
         client = MatrixClient(url, **options)
         try:
             found = client.signature
@@ -315,115 +213,19 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return EncryptedMatrix(self._compiled.run(keys._compiled, parts, progress))
 
 
-class MatrixKeys(Message[_unspoken.MatrixKeys]):
-    """Evaluation keys for the server; they cannot decrypt. ``len`` is their number. From `MatrixSecret.keys`."""
-
-    @classmethod
-    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixKeys:
-        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
-
-        Raises
-        ------
-        MismatchError
-            If the bytes are anything else.
-        """
-        return cls(_unspoken.MatrixKeys.from_bytes(bytes(data), accept_insecure))
-
-    def __len__(self) -> int:
-        """Return how many keys there are."""
-        return len(self._compiled)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes when sent; the expanded keys need about twice as much memory in addition."""
-        return self._compiled.nbytes
-
-    def __repr__(self) -> str:
-        """Return number and size."""
-        return f"<MatrixKeys: {len(self)} keys, {self.nbytes / 1e6:.1f} MB, {self._compiled.preset}>"
-
-
-class MatrixInputs(Message[_unspoken.MatrixInputs]):
-    """Encrypted inputs of a program. Created by `MatrixSecret.encrypt`."""
-
-    @classmethod
-    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixInputs:
-        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
-
-        Raises
-        ------
-        MismatchError
-            If the bytes are anything else.
-        """
-        return cls(_unspoken.MatrixInputs.from_bytes(bytes(data), accept_insecure))
-
-    def __repr__(self) -> str:
-        """Return the names."""
-        return f"<MatrixInputs {', '.join(self._compiled.names)}, encrypted>"
-
-
-class EncryptedMatrix(Encrypted, Message[_unspoken.EncryptedMatrix]):
-    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`.
-
-    It has a shape, but no operations: the program has them all.
-    """
-
-    _remedy = "use secret.decrypt(result)"
-
-    @classmethod
-    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> EncryptedMatrix:
-        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
-
-        Raises
-        ------
-        MismatchError
-            If the bytes are anything else.
-        """
-        return cls(_unspoken.EncryptedMatrix.from_bytes(bytes(data), accept_insecure))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape, as in numpy."""
-        return tuple(self._compiled.shape)
-
-    @property
-    def error(self) -> float:
-        """Bound of the error of an entry, as the server states it: `MatrixProgram.error`."""
-        return self._compiled.error
-
-    def __len__(self) -> int:
-        """Return the extent of the first axis."""
-        if not self.shape:
-            raise ArgumentError("len() of unsized object")
-        return self.shape[0]
-
-    def _unusable(self, *_: object, **__: object) -> NoReturn:
-        raise ArgumentError(f"a result is not used in another expression: {self._remedy}")
-
-    __array_ufunc__ = __array_function__ = __getitem__ = _unusable
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _unusable
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = _unusable
-
-    def __repr__(self) -> str:
-        """Return the shape."""
-        return f"<EncryptedMatrix of shape {self.shape}>"
-
-
-def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
-    """Plan an expression; for the options see `Matrix.plan`."""
+def plan(node: Node, batch: int | None, axes: tuple[bool, bool], options: dict[str, Any]) -> MatrixProgram:
+    """Plan an expression, given by its node, its batch and the axes it has; for the options see `Matrix.plan`."""
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise ArgumentError(f"plan() got unexpected arguments {', '.join(unknown)}; there are {', '.join(_OPTIONS)}")
     wanted = {name: options.get(name) for name in _OPTIONS}
-    wanted["largest"] = _largest_of(matrix) if wanted["largest"] is None else float(wanted["largest"])
-    axes = (matrix._batch is not None, *matrix._axes)
-    graph = matrix._node.graph()
-    return MatrixProgram(graph.plan(axes, {**wanted, "batch": matrix._batch or 1}))
+    wanted["largest"] = _largest_of(node) if wanted["largest"] is None else float(wanted["largest"])
+    return MatrixProgram(node.graph().plan((batch is not None, *axes), {**wanted, "batch": batch or 1}))
 
 
-def _largest_of(matrix: Matrix) -> float:
+def _largest_of(node: Node) -> float:
     """Return the largest entry of the arrays bound to inputs; 1 or more if there are inputs without arrays."""
-    inputs = matrix._node.inputs().values()
+    inputs = node.inputs().values()
     arrays = [each.bound.values for each in inputs if each.bound is not None]
     largest = max((float(np.abs(values).max()) for values in arrays), default=0.0)
     return largest if largest > 0 and len(arrays) == len(inputs) else max(largest, 1.0)

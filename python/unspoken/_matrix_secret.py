@@ -12,9 +12,17 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._files import write_new
 from unspoken._matrix import Matrix, from_input
+from unspoken._matrix_messages import (
+    EncryptedMatrix,
+    MatrixInputs,
+    MatrixKeys,
+    MatrixSignature,
+    named_matrices,
+    real_array,
+)
 from unspoken._matrix_node import Bound
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
-from unspoken.errors import ArgumentError, MatrixError, StateError
+from unspoken._matrix_program import MatrixProgram
+from unspoken.errors import ArgumentError, StateError
 
 
 class MatrixSecret:
@@ -94,7 +102,7 @@ class MatrixSecret:
         >>> unspoken.MatrixSecret().matrix([[1.0, 2.0]])
         <Matrix of shape (1, 2)>
         """
-        array = _real(values, "matrix").copy()
+        array = real_array(values, "matrix")
         return from_input("", array.shape, Bound(array, self))
 
     def encrypt(self, program: MatrixProgram | MatrixSignature, /, **arrays: npt.ArrayLike) -> MatrixInputs:
@@ -211,33 +219,3 @@ class MatrixSecret:
     def __repr__(self) -> str:
         """Return a name without any bit of the secret."""
         return "<MatrixSecret>"
-
-
-def named_matrices(
-    shapes: dict[str, tuple[int, ...]], arrays: dict[str, npt.ArrayLike]
-) -> list[tuple[str, npt.NDArray[np.float64]]]:
-    """Return arrays by name in the form of the compiled module, of shape (batch, rows, columns).
-
-    Examples
-    --------
-    >>> [(name, array.shape) for name, array in named_matrices({"x": (3,)}, {"x": [1.0, 2.0, 3.0]})]
-    [('x', (1, 1, 3))]
-    """
-    inputs = []
-    for name, values in arrays.items():
-        array = _real(values, f"input '{name}'")
-        if name in shapes and array.shape != shapes[name]:
-            raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
-        extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
-        inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
-    return inputs
-
-
-def _real(values: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise ArgumentError(f"{what}: found entries of {array.dtype}; needed real numbers")
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        raise MatrixError(f"{what}: found entries that are not finite; needed finite numbers")
-    return array

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Protocol, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken.errors import ArgumentError, MatrixError
 
-if TYPE_CHECKING:
-    from unspoken._matrix import Matrix
+# The end of messages about results with more axes.
+MOST_AXES = (
+    "needed rows and columns: a third axis is the batch of an input, "
+    "which matrix(name, (batch, rows, columns)) encrypts as one array"
+)
 
-    Array = Union[Matrix, npt.NDArray[np.float64]]
+
+class Shaped(Protocol):
+    """An encrypted matrix, as far as rules for shapes need it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, as in numpy."""
+
+    @property
+    def _core(self) -> tuple[int, ...]:
+        """The shape without the batch."""
+
+    @property
+    def _batch(self) -> int | None:
+        """The number of matrices of a batch, or None."""
+
+
+Array = Union[Shaped, npt.NDArray[np.float64]]
 
 
 def integers(values: object, what: str) -> tuple[int, ...]:
@@ -138,18 +158,78 @@ def sum_axis(axis: Any, shape: tuple[int, ...], batched: bool) -> tuple[int, ...
     return tuple(each - int(batched) for each in axes)
 
 
-def reshaped(shape: object, size: int) -> tuple[int, ...]:
-    """Return the shape that a shape with at most one -1 stands for, given the number of entries.
+def reshaped(shape: object, old: tuple[int, ...], batched: bool) -> tuple[int, ...]:
+    """Return the shape, without the batch, that a shape with at most one -1 stands for; `old` is the shape before.
 
     Examples
     --------
-    >>> reshaped((3, -1), 12)
-    (3, 4)
+    >>> reshaped((3, -1), (2, 6), batched=False), reshaped((8, -1), (8, 2, 6), batched=True)
+    ((3, 4), (12,))
     """
     wanted = integers(shape, "reshape: shape")
-    known = int(np.prod([each for each in wanted if each != -1]))
+    size, known = int(np.prod(old)), int(np.prod([each for each in wanted if each != -1]))
     if wanted.count(-1) > 1:
         raise MatrixError("can only specify one unknown dimension")
     if any(each < 1 and each != -1 for each in wanted) or size % known or (-1 not in wanted and size != known):
         raise MatrixError(f"cannot reshape array of size {size} into shape {wanted}")
-    return tuple(size // known if each == -1 else each for each in wanted)
+    new = tuple(size // known if each == -1 else each for each in wanted)
+    if not batched and len(new) > 2:
+        raise MatrixError(f"reshape: {old} to {new}; {MOST_AXES}")
+    if batched and (not 1 <= len(new) <= 3 or new[0] != old[0]):
+        raise MatrixError(f"reshape: {old} to {new}; needed the batch, {old[0]}, as the first of 3 axes")
+    return new[int(batched) :]
+
+
+def expanded(axis: object, old: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape with new axes of length 1 at these places of the result.
+
+    Examples
+    --------
+    >>> expanded((0, -1), (4,))
+    (1, 4, 1)
+    """
+    axes = integers(axis, "expand_dims: axis")
+    ndim = len(old) + len(axes)
+    new = {axis_number(each, ndim) for each in axes}
+    if len(new) < len(axes):
+        raise MatrixError(f"repeated axis in {axes}")
+    extents = iter(old)
+    return tuple(1 if each in new else next(extents) for each in range(ndim))
+
+
+def squeezed(axis: object, old: tuple[int, ...], batched: bool) -> tuple[int, ...]:
+    """Return the shape without axes of length 1, or without these ones.
+
+    Examples
+    --------
+    >>> squeezed(None, (1, 4), batched=False)
+    (4,)
+    """
+    there = [each for each, extent in enumerate(old) if extent == 1]
+    gone = there if axis is None else [axis_number(each, len(old)) for each in integers(axis, "squeeze: axis")]
+    if set(gone) - set(there):
+        raise MatrixError(f"cannot select an axis to squeeze out which has size not equal to one: {axis} of {old}")
+    if batched and 0 in gone:
+        raise MatrixError(f"squeeze: the batch, axis 0 of shape {old}, stays; give the other axes: axis=-1")
+    return tuple(extent for each, extent in enumerate(old) if each not in gone)
+
+
+def is_transpose(axes: object, old: tuple[int, ...], batched: bool) -> bool:
+    """Return whether this order of axes, reversed by default, exchanges rows and columns; the batch stays first.
+
+    Examples
+    --------
+    >>> is_transpose(None, (4, 3), batched=False), is_transpose((0, 1), (4, 3), batched=False)
+    (True, False)
+    """
+    order = range(len(old))[::-1] if axes is None else integers(axes, "transpose: axes")
+    numbers = [axis_number(each, len(old)) for each in order]
+    if sorted(numbers) != list(range(len(old))):
+        raise MatrixError(f"transpose: axes {axes} of shape {old}; needed each axis once")
+    if numbers == sorted(numbers):
+        return False
+    if batched and numbers[0] != 0:
+        raise MatrixError(
+            f"transpose: a batch of shape {old}; needed the batch as first axis: use .mT, which transposes each"
+        )
+    return True

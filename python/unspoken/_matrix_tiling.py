@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _matrix_arithmetic as arithmetic
 from unspoken import _matrix_functions as functions
+from unspoken._matrix import Matrix
+from unspoken._matrix_arithmetic import Array
 from unspoken._matrix_numpy import COMPARE, check_defaults, implements, implements_ufunc
 from unspoken._matrix_shape import axis_number, axis_numbers, batch, core, integers
 from unspoken.errors import ArgumentError, MatrixError
-
-if TYPE_CHECKING:
-    from unspoken._matrix import Matrix
-
-    Array = Union[Matrix, npt.NDArray[np.float64]]
 
 Weights = npt.NDArray[np.float64]
 # Modes of numpy.pad that compare entries, and options that have a pair of values for each axis.
