@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import doctest
+import graphlib
 import importlib
 import pickle
 import pkgutil
@@ -108,3 +110,22 @@ def test_a_client_of_sealed_records_has_its_argument_of_the_last_release():
 def test_other_names_are_no_attributes():
     with pytest.raises(AttributeError, match="has no attribute 'Unknown'"):
         _ = unspoken.Unknown
+
+
+def test_no_module_imports_one_that_imports_it():
+    directory = Path(unspoken.__file__).parent
+    files = [*directory.rglob("*.py"), *directory.rglob("*.pyi")]
+    sources = {path: path.relative_to(directory.parent).with_suffix("").parts for path in files}
+    names = {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in sources.items()}
+
+    def imported(name):
+        for node in ast.walk(ast.parse(names[name].read_text())):
+            if isinstance(node, ast.Import):
+                yield from (each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                submodules = [f"{node.module}.{each.name}" for each in node.names]
+                yield from (each if each in names else node.module for each in submodules)
+
+    graph = {name: {each for each in imported(name) if each in names} for name in names}
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # raises, and names the modules, if there is a cycle
+    assert len(order) == len(names) > 40
