@@ -1,10 +1,18 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(feature = "gguf"),
+    expect(dead_code, reason = "GGUF has tokenizers and rotations that other files do not have")
+)]
 
 mod checkpoint;
 mod error;
+#[cfg(feature = "gguf")]
 mod gguf;
+#[cfg(feature = "gguf")]
 mod gguf_header;
+#[cfg(feature = "gguf")]
 mod gguf_tokenizer;
+#[cfg(feature = "gguf")]
 mod metadata;
 mod rope;
 mod safetensors;
@@ -43,7 +51,10 @@ pub fn load(path: &Path, tokenizer: Option<&Path>) -> Result<LoadedModel, LoadEr
     let mut file = File::open(path).map_err(LoadError::io(path))?;
     file.read_exact(&mut magic).map_err(LoadError::io(path))?;
     match &magic {
+        #[cfg(feature = "gguf")]
         b"GGUF" => gguf::load(path),
+        #[cfg(not(feature = "gguf"))]
+        b"GGUF" => Err(LoadError::content(path, "a GGUF file", "a build of the feature `gguf`: `make build`")),
         _ => checkpoint::load(path, tokenizer),
     }
 }

@@ -19,12 +19,19 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// The version, and what a build without the feature `full` lacks.
+const VERSION: &str = if cfg!(feature = "full") {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (quick build: no GGUF, Parquet or SQLite files, the system's allocator)")
+};
+
 /// Query a service without revealing the query.
 ///
 /// `train` trains a model, `serve` serves it, and `classify` queries it. The service computes on encrypted messages:
 /// it learns neither the words nor the answers.
 #[derive(Parser)]
-#[command(version, propagate_version = true)]
+#[command(version = VERSION, propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

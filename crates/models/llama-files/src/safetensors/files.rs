@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device};
+use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
@@ -167,24 +167,27 @@ impl Files {
         if place.shape != shape {
             return Err(wrong(format!("shape {:?}", place.shape)));
         }
-        let dtype = match place.dtype {
-            Dtype::F32 => DType::F32,
-            Dtype::F16 => DType::F16,
-            Dtype::BF16 => DType::BF16,
-            Dtype::F64 => DType::F64,
+        let number: fn(&[u8]) -> f32 = match place.dtype {
+            Dtype::F32 => |bytes| f32::from_le_bytes(entry(bytes)),
+            Dtype::F16 => |bytes| f16::from_le_bytes(entry(bytes)).to_f32(),
+            Dtype::BF16 => |bytes| bf16::from_le_bytes(entry(bytes)).to_f32(),
+            Dtype::F64 => |bytes| f64::from_le_bytes(entry(bytes)) as f32,
             other => return Err(wrong(format!("type {other:?}"))),
         };
         let file = self.open.get_mut(&place.path).expect("every place is in an open file");
         let mut bytes = vec![0; place.bytes];
         file.seek(SeekFrom::Start(place.start)).map_err(LoadError::io(&place.path))?;
         file.read_exact(&mut bytes).map_err(LoadError::io(&place.path))?;
-        let values = candle_core::Tensor::from_raw_buffer(&bytes, dtype, shape, &Device::Cpu)
-            .and_then(|tensor| tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>())
-            .map_err(|error| wrong(error.to_string()))?;
+        let values: Vec<f32> = bytes.chunks_exact(place.dtype.bitsize() / 8).map(number).collect();
         if values.iter().any(|value| !value.is_finite()) {
             return Err(wrong("a weight that is not finite".into()));
         }
         self.read.insert(name.to_owned());
         Ok(values)
     }
+}
+
+/// The bytes of an entry, as many as its type has.
+fn entry<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
+    bytes.try_into().expect("entries are cut by the length of their type")
 }

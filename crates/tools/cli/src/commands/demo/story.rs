@@ -21,10 +21,10 @@ const APPLICATION: &str = "chat/stories260k";
 
 /// The beginning of the story, which the service reads, and its turn, which it does not see.
 const PUBLIC: &str = "Once upon a time, there was a little girl named Lily. She had a big red ball.";
-const PRIVATE: &str = " One day, Lily lost her ball in the";
+const PRIVATE: &str = " One day she wanted to play outside with her";
 
-/// Tokens that the service gives.
-const TOKENS: usize = 4;
+/// Tokens that the service gives: one word of this model.
+const TOKENS: usize = 2;
 
 /// Memory of the service, and memory of the client, which makes keys before the service uses its memory.
 const SERVICE_MIB: u64 = 13_000;

@@ -1,0 +1,3 @@
+//! None; Cargo looks at `build-dependencies` of packages alone that have one.
+
+fn main() {}
