@@ -3,9 +3,9 @@
 use prost::Message;
 use unspoken_pir_scheme::dense::{MaskSeed, OWN_MASKS_FORMAT, TABLE_FORMAT};
 use unspoken_pir_scheme::encrypted::ENCRYPTED_FORMAT;
-use unspoken_pir_scheme::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, TableKind, Tables};
+use unspoken_pir_scheme::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, TableKind, Tables};
 use unspoken_protocol::{
-    ApplicationDescription, Handshake, KeySetId, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
+    ApplicationDescription, Handshake, KeySetId, PirPresets, Protocol, ProtocolError, append_description_checksum,
     checked_description, limits,
 };
 
@@ -144,26 +144,6 @@ impl Description {
         let mut id = [0; 8];
         hasher.finalize_xof().fill(&mut id);
         id
-    }
-}
-
-/// The presets of private retrieval.
-struct PirPresets;
-
-impl ParameterFamily for PirPresets {
-    type Parameters = PirParameters;
-    type Error = PirError;
-
-    fn build(name: &str) -> Result<PirParameters, PirError> {
-        Ok(Preset::find(name)?.build()?)
-    }
-
-    fn fingerprint(parameters: &PirParameters) -> [u8; 16] {
-        parameters.fingerprint()
-    }
-
-    fn is_insecure(parameters: &PirParameters) -> bool {
-        parameters.is_insecure()
     }
 }
 

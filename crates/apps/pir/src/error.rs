@@ -2,7 +2,7 @@
 
 use std::io;
 
-use unspoken_pir_scheme::{GswError, SchemeError};
+use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 
@@ -78,7 +78,7 @@ impl ApplicationError for PirError {
     fn kind(&self) -> ErrorKind {
         match self {
             PirError::Protocol(error) => error.kind(),
-            PirError::Pir(error) | PirError::Layout(error) => pir_error_kind(error),
+            PirError::Pir(error) | PirError::Layout(error) => error.kind(),
             PirError::NoSuchIndex { .. } => ErrorKind::Malformed,
             PirError::Sealed | PirError::OtherSealing => ErrorKind::Mismatch,
             PirError::WriteKey => {
@@ -92,33 +92,5 @@ impl ApplicationError for PirError {
             PirError::Shard(_) => ErrorKind::Busy,
             PirError::Randomness(_) => ErrorKind::Internal,
         }
-    }
-}
-
-fn pir_error_kind(error: &SchemeError) -> ErrorKind {
-    match error {
-        SchemeError::Interrupted => ErrorKind::Cancelled,
-        SchemeError::Busy => ErrorKind::Busy,
-        // A cell is decrypted.
-        SchemeError::Unreadable | SchemeError::Forged | SchemeError::Cell { .. } => ErrorKind::Unreadable,
-        SchemeError::Table { .. } => ErrorKind::Internal,
-        SchemeError::Mode { .. }
-        | SchemeError::OtherParameters { .. }
-        | SchemeError::Failure { .. }
-        | SchemeError::Upload { .. } => ErrorKind::Mismatch,
-        SchemeError::Format { .. }
-        | SchemeError::Index { .. }
-        | SchemeError::Range { .. }
-        | SchemeError::Record { .. }
-        | SchemeError::Kind { .. }
-        | SchemeError::Length { .. } => ErrorKind::Malformed,
-        // A device may be short of memory, or have failed.
-        SchemeError::Ring(error) | SchemeError::Gsw(GswError::Ring(error)) => error.kind(),
-        error => match error.read_failure() {
-            Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Malformed,
-            Some(kind) => ErrorKind::Io(kind),
-            None if matches!(error, SchemeError::Gsw(_)) => ErrorKind::Malformed,
-            None => ErrorKind::Internal,
-        },
     }
 }

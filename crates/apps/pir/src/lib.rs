@@ -10,7 +10,6 @@ mod sealed;
 mod server;
 mod session_guard;
 mod shard;
-mod together;
 mod upload;
 
 pub use client::{Answer, EncodedQuestion, PirClient, PirOptions, Question};

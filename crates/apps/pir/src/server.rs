@@ -10,7 +10,7 @@ use unspoken_pir_scheme::{
     TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{
-    ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf,
+    ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf, together,
 };
 use unspoken_ring::{Device, RingError};
 
@@ -19,7 +19,6 @@ use crate::error::PirError;
 use crate::keys;
 use crate::message::{self, DENSE_PASS, DENSE_WAITING, PlaneResponse, Queries};
 use crate::session_guard::SessionGuard;
-use crate::together;
 
 /// A database that answers queries without learning the indices. It follows the database, also into another layout.
 pub struct PirServer<V> {

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
+use unspoken_pir_scheme::SchemeError;
 use unspoken_ring::{DeviceError, RingError};
 use unspoken_rlwe::RlweError;
 
@@ -23,6 +24,9 @@ pub enum ProtocolError {
     /// A query could not be encrypted.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
+    /// An operation of private retrieval failed.
+    #[error(transparent)]
+    Scheme(#[from] SchemeError),
     /// The two sides do not match, or a message is malformed.
     #[error("{what}: found {found}, needed {needed}")]
     Mismatch {
@@ -209,6 +213,7 @@ impl ApplicationError for ProtocolError {
             ProtocolError::Ckks(error) => error.kind(),
             ProtocolError::Rlwe(error) => error.kind(),
             ProtocolError::Encrypt(error) => error.kind(),
+            ProtocolError::Scheme(error) => error.kind(),
             ProtocolError::Mismatch { .. } => ErrorKind::Mismatch,
             ProtocolError::Damaged { .. } => ErrorKind::Malformed,
             ProtocolError::Unreadable { .. } => ErrorKind::Unreadable,

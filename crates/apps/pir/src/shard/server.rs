@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use unspoken_pir_scheme::dense::{self, DenseQuery, PartialResponse};
 use unspoken_pir_scheme::{DatabaseShard, PirParameters, PreparedKeys};
 use unspoken_protocol::{
-    ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf,
+    ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf, together,
 };
 
 use crate::description::Description;
@@ -16,7 +16,6 @@ use crate::message::{self, DENSE_PASS, DENSE_WAITING, Queries};
 use crate::server::check_device;
 use crate::shard::description::ShardDescription;
 use crate::shard::message::{partial_answer_bytes, write_partial_answer};
-use crate::together;
 
 /// A shard of a database that answers queries to the whole database with partial answers.
 pub struct ShardServer<S> {

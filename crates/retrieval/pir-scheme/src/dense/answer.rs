@@ -8,7 +8,7 @@ use unspoken_ring::{ByteFactors, Domain};
 use crate::dense::packing::PackingKeys;
 use crate::dense::part::DensePart;
 use crate::dense::partial::PartialResponse;
-use crate::dense::query::DenseQuery;
+use crate::dense::query::{DenseQuery, RowsQuery};
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::view::{GroupView, check_plane};
@@ -48,7 +48,7 @@ pub fn answer_in_phases(
     cancel: &AtomicBool,
     mut ended: impl FnMut(Phase),
 ) -> Result<Vec<Vec<DenseResponse>>, SchemeError> {
-    let round = |chosen: RlweCiphertext| DenseResponse::compress(parameters, &chosen, shape.places(parameters));
+    let round = |chosen: RlweCiphertext| DenseResponse::compress(parameters, shape, &chosen);
     let watch = Watch { cancel, ended: &mut ended };
     responses(parameters, &DensePart::whole(shape), planes, queries, round, watch)
 }
@@ -83,7 +83,8 @@ fn responses<R: Send>(
     queries.iter().try_for_each(|(keys, query)| check_query(parameters, shape, keys, query))?;
     planes.iter().try_for_each(|groups| check_plane(parameters, part, groups))?;
     expansion::check(cancel)?;
-    let words = Words::new(parameters, part, queries)?;
+    let rows: Vec<&RowsQuery> = queries.iter().map(|(_, query)| &query.rows).collect();
+    let words = Words::new(parameters, part, &rows)?;
     watch.ended(Phase::Packing)?;
     let gadgets = selection_gadgets(parameters, shape)?;
     let expand = |&(keys, query): &(&PreparedKeys, &DenseQuery)| {
@@ -127,12 +128,11 @@ impl<'a> Words<'a> {
     pub(crate) fn new(
         parameters: &PirParameters,
         part: &DensePart,
-        queries: &[(&PreparedKeys, &'a DenseQuery)],
+        queries: &[&'a RowsQuery],
     ) -> Result<Self, SchemeError> {
-        let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
-        let words: Vec<&[u32]> = only.iter().map(|query| &query.words[part.rows()]).collect();
+        let words: Vec<&[u32]> = queries.iter().map(|query| &query.words[part.rows()]).collect();
         let words = parameters.ring().byte_factors(&words, QUERY_BITS)?;
-        Ok(Words { words, keys: PackingKeys::new(parameters, &only)? })
+        Ok(Words { words, keys: PackingKeys::new(parameters, queries)? })
     }
 }
 
@@ -202,7 +202,7 @@ fn check_query(
     if keys.parameters.fingerprint() != parameters.fingerprint() {
         return Err(SchemeError::OtherParameters { needed: parameters.name() });
     }
-    let (found, needed) = (query.words.len(), shape.rows);
+    let (found, needed) = (query.rows.words.len(), shape.rows);
     match found == needed {
         true => Ok(()),
         false => Err(SchemeError::format("dense query", format!("{found} words"), format!("{needed} words"))),

@@ -2,16 +2,16 @@
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use unspoken_gsw::{RingSecret, rounded_to_even};
-use unspoken_ring::{Poly, SecretRng, Seed, declassify};
+use unspoken_ring::{Poly, SecretRng, declassify};
 use zeroize::Zeroizing;
 
 use crate::client::{PirSecret, nearest, noise_of};
 use crate::dense::failure::{check_failure, unreadable};
-use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
-use crate::dense::query::DenseQuery;
-use crate::dense::response::DenseResponse;
+use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, MaskSeed, ROTATION_STREAM, public_seed};
+use crate::dense::query::{DenseQuery, RowsQuery};
+use crate::dense::response::{DenseResponse, rounding};
 use crate::dense::shape::{DenseShape, DenseSplit};
-use crate::dense::{BODY_BITS, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, packing_gadget, selection_gadgets};
+use crate::dense::{PLAINTEXT_BITS, QUERY_BITS, packing_gadget, selection_gadgets};
 use crate::error::SchemeError;
 
 impl PirSecret {
@@ -24,7 +24,26 @@ impl PirSecret {
         let parameters = self.parameters();
         let (row, selected) = shape.position(parameters, cell)?;
         check_failure(parameters, DenseSplit::whole(shape))?;
-        let (ring, seed) = (parameters.ring(), public_seed(parameters, shape.masks));
+        let unit = parameters.scale(PLAINTEXT_BITS) as i64;
+        let of_row = |at: u64| i64::conditional_select(&0, &unit, at.ct_eq(&row));
+        let rows = self.rows_query(shape.masks, shape.rows, of_row, rng)?;
+        let bits_seed = rng.seed();
+        let bits = self.packed_bits(&selection_gadgets(parameters, shape)?, selected, &bits_seed, rng)?;
+        Ok(DenseQuery { rows, selection: (bits_seed, bits) })
+    }
+
+    /// Encrypts a vector over the rows of a table with these masks, with a fresh secret of its own: the masks are
+    /// public and the same in all queries. `value` gives the entry of a row, and zero after the last one; no branch and
+    /// no address depends on what it gives.
+    pub(crate) fn rows_query(
+        &self,
+        masks: Option<MaskSeed>,
+        rows: usize,
+        value: impl Fn(u64) -> i64,
+        rng: &mut SecretRng,
+    ) -> Result<RowsQuery, SchemeError> {
+        let parameters = self.parameters();
+        let (ring, seed) = (parameters.ring(), public_seed(parameters, masks));
         let weight = 1 << packing_gadget(parameters)?.log2_weight(0);
         let fresh = RingSecret::generate(ring, rng)?;
         let image = |galois: u64| -> Result<Poly, SchemeError> {
@@ -37,38 +56,21 @@ impl PirSecret {
         let conjugation = fresh.encrypt_seeded(&conjugate, (&seed, CONJUGATION_STREAM), rng)?;
         let switch_seed = rng.seed();
         let switch = (switch_seed, self.ring().encrypt_seeded(&image(1)?, (&switch_seed, 0), rng)?);
-        let bits_seed = rng.seed();
-        let bits = self.packed_bits(&selection_gadgets(parameters, shape)?, selected, &bits_seed, rng)?;
-        let words = self.unit_vector(&fresh, &seed, shape.rows, row, rng)?;
-        Ok(DenseQuery { words, rotation, conjugation, switch, selection: (bits_seed, bits) })
-    }
-
-    /// The bodies of an encrypted unit vector, rounded. The secret must be fresh: the masks are public and the same in
-    /// all queries.
-    fn unit_vector(
-        &self,
-        fresh: &RingSecret,
-        seed: &Seed,
-        rows: usize,
-        row: u64,
-        rng: &mut SecretRng,
-    ) -> Result<Vec<u32>, SchemeError> {
-        let (parameters, degree) = (self.parameters(), self.parameters().ring().degree());
-        let (ring, unit) = (parameters.ring(), parameters.scale(PLAINTEXT_BITS) as i64);
-        let (shift, mut words) = (u32::BITS - QUERY_BITS, Vec::with_capacity(rows));
+        let (degree, mut words) = (ring.degree(), Vec::with_capacity(rows));
+        let shift = u32::BITS - QUERY_BITS;
         for block in 0..rows.div_ceil(degree) {
             let first = (block * degree) as u64;
-            let value = |at: u64| i64::conditional_select(&0, &unit, at.ct_eq(&row));
-            let coefficients: Zeroizing<Vec<i64>> = Zeroizing::new((first..first + degree as u64).map(value).collect());
+            let values = (first..first + degree as u64).map(&value);
+            let coefficients: Zeroizing<Vec<i64>> = Zeroizing::new(values.collect());
             let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
             message.mark_secret();
-            let mut body = fresh.encrypt_seeded(&message, (seed, FIRST_ROW_STREAM + block as u32), rng)?;
+            let mut body = fresh.encrypt_seeded(&message, (&seed, FIRST_ROW_STREAM + block as u32), rng)?;
             ring.to_coefficients(&mut body)?;
             // If all ties were rounded up, a table of equal bytes would add up the errors to a bias.
             words.extend(ring.fractions(&body)?.iter().map(|&word| rounded_to_even(word, shift) >> shift));
         }
         words.truncate(rows);
-        Ok(words)
+        Ok(RowsQuery { words, rotation, conjugation, switch })
     }
 
     /// Decrypts a cell. No branch and no address depends on it, except that an unreadable response is an error.
@@ -93,18 +95,12 @@ impl PirSecret {
         response: &DenseResponse,
         shape: DenseShape,
     ) -> Result<Zeroizing<Vec<f64>>, SchemeError> {
-        let ring = self.parameters().ring();
-        if response.body.len() != shape.cell_bytes {
-            return Err(SchemeError::format("response", response.body.len(), format!("{} bytes", shape.cell_bytes)));
+        let (found, needed) = (response.0.coefficients(), shape.cell_bytes);
+        if found != needed {
+            return Err(SchemeError::format("response", found, format!("{needed} bytes")));
         }
-        let mask: Vec<i64> = response.mask.iter().map(|&word| word.into()).collect();
-        let mut product = ring.evaluate_i64(&mask, ring.basis())?;
-        ring.mul_assign(&mut product, self.ring().poly())?;
-        ring.to_coefficients(&mut product)?;
-        let products = ring.to_f64(&product)?;
-        let per = |bits: u32| (f64::from(PLAINTEXT_BITS) - f64::from(bits)).exp2();
-        let pairs = products.iter().step_by(shape.places(self.parameters())).zip(&response.body);
-        let unit = |(product, &body): (&f64, &u32)| product * per(MASK_BITS) + f64::from(body) * per(BODY_BITS);
-        Ok(Zeroizing::new(pairs.map(unit).collect()))
+        let mut units = self.fractions(&response.0, rounding(self.parameters(), shape))?;
+        units.iter_mut().for_each(|unit| *unit *= f64::from(1 << PLAINTEXT_BITS));
+        Ok(units)
     }
 }

@@ -86,8 +86,13 @@ pub(super) fn check_readable(parameters: &PirParameters, split: DenseSplit) -> R
 
 /// Noise of the sums over all rows, for bytes of this mean square.
 pub(super) fn rows_noise(parameters: &PirParameters, shape: DenseShape, bytes_square: f64) -> Noise {
+    rows_noise_of(parameters, shape.rows as f64 * bytes_square)
+}
+
+/// Noise of the sum over the rows of a column, for bytes whose squares have this sum.
+pub(super) fn rows_noise_of(parameters: &PirParameters, squares: f64) -> Noise {
     let rounding = Noise((-2.0 * f64::from(QUERY_BITS)).exp2() / 12.0);
-    Noise::fresh(parameters.ring()).plus(rounding).times(shape.rows as f64 * bytes_square)
+    Noise::fresh(parameters.ring()).plus(rounding).times(squares)
 }
 
 /// Noise that packing the sums of a group adds.

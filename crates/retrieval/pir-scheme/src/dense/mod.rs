@@ -45,6 +45,8 @@ mod part;
 mod partial;
 mod query;
 mod response;
+mod rounded;
+pub mod scores;
 mod shape;
 mod table;
 #[cfg(test)]
@@ -57,7 +59,7 @@ pub use masks::MaskSeed;
 pub use packing::{LastFactors, Packing, PackingView};
 pub use part::DensePart;
 pub use partial::PartialResponse;
-pub use query::DenseQuery;
+pub use query::{DenseQuery, RowsQuery};
 pub use response::DenseResponse;
 pub use shape::{CellPlace, DenseShape, DenseSplit};
 pub use table::DenseTable;

@@ -9,7 +9,7 @@ use unspoken_ring::{BYTE_BLOCK, DeviceCopy, Domain, GadgetDigits, OrbitShape, Or
 use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
 use crate::dense::packing_gadget;
 use crate::dense::part::{DensePart, check_group};
-use crate::dense::query::DenseQuery;
+use crate::dense::query::RowsQuery;
 use crate::error::SchemeError;
 use crate::parameters::PirParameters;
 
@@ -199,9 +199,9 @@ struct LastKeys<'a> {
 }
 
 impl<'a> PackingKeys<'a> {
-    pub(crate) fn new(parameters: &PirParameters, queries: &[&'a DenseQuery]) -> Result<Self, SchemeError> {
+    pub(crate) fn new(parameters: &PirParameters, queries: &[&'a RowsQuery]) -> Result<Self, SchemeError> {
         let (ring, minus_one) = (parameters.ring(), 2 * parameters.ring().degree() as u64 - 1);
-        let conjugate = |query: &&DenseQuery| ring.orbit_table(&ring.automorphism(&query.rotation, minus_one)?);
+        let conjugate = |query: &&RowsQuery| ring.orbit_table(&ring.automorphism(&query.rotation, minus_one)?);
         let last = LastKeys {
             conjugations: queries.iter().map(|query| &query.conjugation).collect(),
             switches: queries.iter().map(|query| &query.switch.1).collect(),

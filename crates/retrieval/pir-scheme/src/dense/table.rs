@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use unspoken_ring::{DeviceCopy, Stored};
 
 use crate::dense::packing::Packing;
-use crate::dense::part::DensePart;
+use crate::dense::part::{DensePart, check};
 use crate::dense::shape::DenseShape;
 use crate::dense::view::GroupView;
 use crate::error::SchemeError;
@@ -50,8 +50,17 @@ impl DenseTable {
             cells.try_for_each(|(number, at)| part.write_cell(parameters, bytes, at, cell(number).as_ref()))
         };
         bytes.par_chunks_mut(group_bytes).enumerate().try_for_each(fill)?;
+        Self::from_bytes(parameters, part, bytes)
+    }
+
+    /// A table, or a part of one, whose groups have these bytes, in the order of [`DensePart`]. Uses all threads.
+    ///
+    /// # Errors
+    /// If there are more or fewer bytes.
+    pub fn from_bytes(parameters: &PirParameters, part: DensePart, bytes: Vec<u8>) -> Result<Self, SchemeError> {
+        check("bytes of a dense table", bytes.len(), part.table_bytes(parameters))?;
         let packing = |bytes| Packing::new(parameters, &part, bytes);
-        let packings = bytes.chunks(group_bytes).map(packing).collect::<Result<Vec<_>, _>>()?;
+        let packings = bytes.chunks(part.group_bytes(parameters)).map(packing).collect::<Result<Vec<_>, _>>()?;
         let copies = packings.iter().map(|_| DeviceCopy::default()).collect();
         Ok(DenseTable { parameters: parameters.clone(), part, bytes, copies, packings })
     }

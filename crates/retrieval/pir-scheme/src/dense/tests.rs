@@ -223,7 +223,7 @@ fn noise_of_rows_and_packing_is_as_predicted() {
         let secret = &fixture.clients[0].0;
         let query = secret.dense_query(shape, cell, &mut fixture.rng).unwrap();
         let never = AtomicBool::new(false);
-        let words = Words::new(&parameters, &part, &[(&fixture.clients[0].1, &query)]).unwrap();
+        let words = Words::new(&parameters, &part, &[&query.rows]).unwrap();
         let (groups, mut ended) = (fixture.table.groups(), |_| ());
         let mut watch = Watch { cancel: &never, ended: &mut ended };
         let packed = packed_groups(&parameters, &part, &groups, &words, &mut watch).unwrap();

@@ -5,18 +5,16 @@
 //! (`ServerHalf::answer_together`), each with its client's keys. A request that is malformed or fails leaves the others
 //! their answers.
 
-use crate::error::PirError;
-
-type Answer = Result<Vec<u8>, PirError>;
+use crate::error::ProtocolError;
 
 /// The answers to some requests, in their order. `answer` gets the requests that can be read, and returns an answer for
 /// each.
-pub(crate) fn answer_readable<R, Q>(
+pub fn answer_readable<R, Q, E: From<ProtocolError>>(
     requests: &[R],
-    read: impl Fn(&R) -> Result<Q, PirError>,
-    answer: impl FnOnce(&[(&R, &Q)]) -> Vec<Answer>,
-) -> Vec<Answer> {
-    let read: Vec<Result<Q, PirError>> = requests.iter().map(read).collect();
+    read: impl Fn(&R) -> Result<Q, E>,
+    answer: impl FnOnce(&[(&R, &Q)]) -> Vec<Result<Vec<u8>, E>>,
+) -> Vec<Result<Vec<u8>, E>> {
+    let read: Vec<Result<Q, E>> = requests.iter().map(read).collect();
     let readable = requests.iter().zip(&read).filter_map(|(request, read)| Some((request, read.as_ref().ok()?)));
     let mut answers = answer(&readable.collect::<Vec<_>>()).into_iter();
     read.into_iter().map(|read| read.and_then(|_| answers.next().unwrap_or_else(|| Err(lost())))).collect()
@@ -24,10 +22,10 @@ pub(crate) fn answer_readable<R, Q>(
 
 /// The answers of one computation for all requests. If it fails, each request is answered alone, because a single
 /// request may have caused the error.
-pub(crate) fn answer_all_or_each<T>(
+pub fn answer_all_or_each<T, E>(
     requests: &[T],
-    answer: &impl Fn(&[T]) -> Result<Vec<Vec<u8>>, PirError>,
-) -> Vec<Answer> {
+    answer: &impl Fn(&[T]) -> Result<Vec<Vec<u8>>, E>,
+) -> Vec<Result<Vec<u8>, E>> {
     match answer(requests) {
         Ok(answers) => answers.into_iter().map(Ok).collect(),
         Err(error) if requests.len() == 1 => vec![Err(error)],
@@ -36,21 +34,24 @@ pub(crate) fn answer_all_or_each<T>(
 }
 
 /// The answer to the only request.
-pub(crate) fn only(answers: Vec<Answer>) -> Answer {
+///
+/// # Errors
+/// If the request has none, or no answer is there, which does not happen.
+pub fn only<E: From<ProtocolError>>(answers: Vec<Result<Vec<u8>, E>>) -> Result<Vec<u8>, E> {
     answers.into_iter().next().unwrap_or_else(|| Err(lost()))
 }
 
 /// The error of a request without an answer, which does not happen.
-fn lost() -> PirError {
-    PirError::mismatch("answers", "fewer than requests", "one for each")
+fn lost<E: From<ProtocolError>>() -> E {
+    ProtocolError::mismatch("answers", "fewer than requests", "one for each").into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wrong(what: &'static str) -> PirError {
-        PirError::mismatch(what, "found", "needed")
+    fn wrong(what: &'static str) -> ProtocolError {
+        ProtocolError::mismatch(what, "found", "needed")
     }
 
     #[test]

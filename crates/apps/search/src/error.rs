@@ -1,0 +1,40 @@
+//! Errors of this crate.
+
+use unspoken_pir_scheme::SchemeError;
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_ring::RingError;
+
+/// Errors of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// The two sides do not match, or a message is malformed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// A query, its vector, or scores cannot be used.
+    #[error(transparent)]
+    Scheme(#[from] SchemeError),
+    /// The service has another index than the one that it described. Nothing was found.
+    #[error("search: the index of the service was replaced meanwhile; ask again")]
+    Replaced,
+    /// The operating system has no randomness.
+    #[error(transparent)]
+    Randomness(#[from] RingError),
+}
+
+impl SearchError {
+    pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        ProtocolError::mismatch(what, found, needed).into()
+    }
+}
+
+impl ApplicationError for SearchError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            SearchError::Protocol(error) => error.kind(),
+            SearchError::Scheme(error) => error.kind(),
+            SearchError::Replaced => ErrorKind::Mismatch,
+            SearchError::Randomness(_) => ErrorKind::Internal,
+        }
+    }
+}

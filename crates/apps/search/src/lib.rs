@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod client;
+mod description;
+mod error;
+mod message;
+mod server;
+
+pub use client::{Hit, SearchClient};
+pub use description::{Description, PROTOCOL_VERSION};
+pub use error::SearchError;
+pub use server::{CurrentIndex, SearchIndex, SearchServer};
+
+mod proto {
+    #![allow(missing_docs)]
+    include!(concat!(env!("OUT_DIR"), "/unspoken.search.v1.rs"));
+}

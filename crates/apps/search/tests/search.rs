@@ -1,0 +1,211 @@
+//! Both halves through their public interface.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ndarray::{Array2, Axis};
+use unspoken_pir_scheme::dense::scores::ScoreShape;
+use unspoken_pir_scheme::dense::{GroupView, MaskSeed};
+use unspoken_pir_scheme::{PirParameters, Preset};
+use unspoken_protocol::{
+    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, ErrorKind, Request, ServerHalf,
+};
+use unspoken_search::{CurrentIndex, Description, SearchClient, SearchError, SearchIndex, SearchServer};
+use unspoken_search_index::{Index, Plan, StoredIndex, Wish, directions};
+
+const WIDTH: usize = 32;
+const DOCUMENTS: usize = 6000;
+
+struct Served {
+    index: StoredIndex,
+    description: Description,
+}
+
+struct One(Arc<Served>);
+
+impl SearchIndex for Served {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn groups(&self) -> Vec<GroupView<'_>> {
+        self.index.table().groups()
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        self.index.table().memory_bytes() as u64
+    }
+}
+
+impl CurrentIndex for One {
+    fn current(&self) -> Arc<dyn SearchIndex> {
+        Arc::clone(&self.0) as Arc<dyn SearchIndex>
+    }
+}
+
+/// Vectors around 40 directions.
+fn vectors(seed: usize, count: usize) -> Array2<f32> {
+    directions(Array2::from_shape_fn((count, WIDTH), |(i, j)| {
+        let noise = (i * 7919 + j * 104_729 + seed * 15_485_863) % 10_007;
+        ((i % 40 * 13 + j * 29) as f32).sin() + 0.5 * noise as f32 / 10_007.0
+    }))
+    .unwrap()
+}
+
+struct Fixture {
+    parameters: PirParameters,
+    vectors: Array2<f32>,
+    index: Index,
+    server: SearchServer,
+    description: Description,
+}
+
+impl Fixture {
+    fn new(blocks: usize, groups: usize, asked: usize, masks: u8) -> Self {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let vectors = vectors(1, DOCUMENTS);
+        let wish = Wish { documents: DOCUMENTS, width: WIDTH, link: 1e7, cores: 2.0, memory: 1 << 30 };
+        let plan = Plan::new(&parameters, &wish, [blocks, groups, asked]);
+        let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([masks; 16])).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        index.store(&parameters, dir.path(), Some("sines")).unwrap();
+        let stored = StoredIndex::open(dir.path()).unwrap();
+        assert_eq!(stored.embedder(), Some("sines"));
+        let description = Description::new(
+            parameters.clone(),
+            *stored.shape(),
+            stored.directory().clone(),
+            stored.counts().to_vec(),
+            stored.id(),
+            "pir/documents".into(),
+        )
+        .unwrap();
+        let served = Served { index: stored, description: description.clone() };
+        let server = SearchServer::new(One(Arc::new(served)));
+        Fixture { parameters, vectors, index, server, description }
+    }
+
+    fn client(&self) -> SearchClient {
+        let description = Description::read(&self.server.describe(), true).unwrap();
+        SearchClient::open(description, (), None).unwrap()
+    }
+
+    fn ask(&self, query: &[u8]) -> Result<Vec<u8>, SearchError> {
+        let never = AtomicBool::new(false);
+        let request = Request::new(ClientId::new([1; 16]), &(), query);
+        let answer = self.server.answer(&request, &Call::new(&never))?;
+        assert!(answer.len() <= self.server.limits().answer_bytes && query.len() <= self.server.limits().query_bytes);
+        Ok(answer)
+    }
+}
+
+#[test]
+fn the_nearest_documents_are_found_and_their_cosines_have_the_predicted_error() {
+    let fixture = Fixture::new(2, 2, 2, 1);
+    let mut client = fixture.client();
+    let queries = vectors(2, 3);
+    let questions: Vec<Vec<f32>> = queries.outer_iter().map(|query| query.iter().map(|x| x * 3.0).collect()).collect();
+    let encoded = client.encode(&questions).unwrap();
+    let query = client.query(&encoded).unwrap();
+    assert_eq!(query.len(), client.query_bytes(3));
+    let answer = fixture.ask(&query).unwrap();
+    assert_eq!(answer.len(), client.answer_bytes(3));
+    client.check_answer(&answer, 3).unwrap();
+    let found = client.read(&answer, &encoded).unwrap();
+    let (mut squares, mut count) = (0.0, 0.0);
+    for (query, hits) in queries.outer_iter().zip(&found) {
+        // All blocks are asked, so all documents have a cosine.
+        assert_eq!(hits.len(), DOCUMENTS);
+        assert!(hits.windows(2).all(|pair| pair[0].cosine >= pair[1].cosine));
+        let expected = fixture.index.search(&query.to_vec(), 2, DOCUMENTS);
+        let mut exact = vec![0.0; fixture.index.positions().len()];
+        expected.iter().for_each(|&(position, cosine)| exact[position] = cosine);
+        for hit in hits {
+            squares += f64::from(hit.cosine - exact[hit.position as usize]).powi(2);
+            count += 1.0;
+        }
+        let member = fixture.index.positions()[hits[0].position as usize].unwrap() as usize;
+        let best = fixture.vectors.dot(&query).iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        assert!((fixture.vectors.index_axis(Axis(0), member).dot(&query) - best).abs() < 0.01);
+    }
+    let ratio = (squares / count).sqrt() / fixture.description.cosine_deviation();
+    assert!((0.7..1.1).contains(&ratio), "{ratio:.3} times the predicted deviation");
+}
+
+#[test]
+fn requests_have_one_length_whatever_they_ask_and_are_answered_together() {
+    let fixture = Fixture::new(4, 1, 2, 1);
+    let mut clients: Vec<SearchClient> = (0..3).map(|_| fixture.client()).collect();
+    let mut requests = Vec::new();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let encoded = client.encode(&[fixture.vectors.row(100 * number).to_vec()]).unwrap();
+        let query = client.query(&encoded).unwrap();
+        assert_eq!(query.len(), fixture.description.query_bytes(1));
+        requests.push((encoded, query));
+    }
+    // The second request is damaged; the others have their answers.
+    let last = requests[1].1.len() - 1;
+    requests[1].1[last] ^= 1;
+    let never = AtomicBool::new(false);
+    let all: Vec<Request<'_, ()>> =
+        requests.iter().map(|(_, query)| Request::new(ClientId::new([1; 16]), &(), query.as_slice())).collect();
+    assert!(all.iter().all(|request| fixture.server.group(request).weight == 2));
+    let answers = fixture.server.answer_together(&all, &Call::new(&never));
+    assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Malformed);
+    for number in [0, 2] {
+        let hits = &clients[number].read(answers[number].as_ref().unwrap(), &requests[number].0).unwrap()[0];
+        let found = fixture.index.positions()[hits[0].position as usize].unwrap() as usize;
+        let cosine = fixture.vectors.row(found).dot(&fixture.vectors.row(100 * number));
+        assert!(cosine > 0.98, "{number}: {cosine}");
+    }
+    // Another client's answer is not readable.
+    let other = clients[2].read(answers[0].as_ref().unwrap(), &requests[0].0);
+    assert_eq!(other.unwrap_err().kind(), ErrorKind::Unreadable);
+}
+
+#[test]
+fn an_index_that_was_replaced_is_an_honest_error() {
+    let (before, after) = (Fixture::new(4, 1, 2, 1), Fixture::new(4, 1, 2, 2));
+    let mut client = before.client();
+    let encoded = client.encode(&[before.vectors.row(5).to_vec()]).unwrap();
+    let query = client.query(&encoded).unwrap();
+    let refused = after.ask(&query).unwrap_err();
+    assert!(matches!(refused, SearchError::Replaced), "{refused}");
+    assert!(refused.to_string().contains("ask again"));
+    let answer = before.ask(&query).unwrap();
+    let mut now = after.client();
+    let question = now.encode(&[before.vectors.row(5).to_vec()]).unwrap();
+    now.query(&question).unwrap();
+    assert!(matches!(now.check_answer(&answer, 1), Err(SearchError::Replaced)));
+}
+
+#[test]
+fn hostile_descriptions_and_vectors_are_refused() {
+    let fixture = Fixture::new(4, 1, 2, 1);
+    let bytes = fixture.description.to_bytes();
+    assert!(Description::read(&bytes, false).unwrap_err().to_string().contains("a secure one"));
+    for at in [0, 10, bytes.len() / 2, bytes.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 4;
+        assert!(Description::read(&damaged, true).is_err(), "byte {at}");
+    }
+    let description = |asked: usize, counts: Vec<u32>| {
+        let directory = fixture.description.directory().clone().asking(asked);
+        let (parameters, shape) = (fixture.parameters.clone(), *fixture.description.shape());
+        Description::new(parameters, shape, directory, counts, [1; 16], String::new())
+    };
+    assert!(description(2, vec![1; 4]).is_ok());
+    let room = ScoreShape::cluster_documents(&fixture.parameters) as u32;
+    for (asked, counts) in [(0, vec![1; 4]), (5, vec![1; 4]), (2, vec![1; 3]), (2, vec![room + 1; 4])] {
+        assert!(description(asked, counts.clone()).is_err(), "{asked} {counts:?}");
+    }
+    let client = fixture.client();
+    for (vector, said) in [
+        (vec![0.0; WIDTH], "only zeros in query 0"),
+        (vec![f32::NAN; WIDTH], "not finite"),
+        (vec![1.0; WIDTH + 1], "needed 32, as the documents have"),
+    ] {
+        let error = client.encode(&[vector]).err().unwrap().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}

@@ -1,0 +1,159 @@
+//! An index of vectors: which vector is in which column of which cluster, and the rows of the table.
+
+use ndarray::{Array2, ArrayView2, Axis};
+use rayon::prelude::*;
+use unspoken_pir_scheme::PirParameters;
+use unspoken_pir_scheme::dense::MaskSeed;
+use unspoken_pir_scheme::dense::scores::ScoreShape;
+
+use crate::clusters::{Clusters, blocks};
+use crate::directory::Directory;
+use crate::error::IndexError;
+use crate::plan::Plan;
+use crate::vectors::Quantised;
+
+/// An index of vectors in memory.
+#[derive(Clone, Debug)]
+pub struct Index {
+    shape: ScoreShape,
+    directory: Directory,
+    coordinates: Array2<i8>,
+    /// The number of the vector at each position: cluster by cluster, block by block. `None` where there is none.
+    positions: Vec<Option<u32>>,
+}
+
+impl Index {
+    /// Clusters vectors of length 1, one in each row, and lays them out as planned.
+    ///
+    /// # Errors
+    /// If there are none, more than the plan has room for, or the table has no such shape.
+    pub fn new(
+        parameters: &PirParameters,
+        directions: ArrayView2<'_, f32>,
+        plan: &Plan,
+        masks: MaskSeed,
+    ) -> Result<Self, IndexError> {
+        if directions.is_empty() {
+            return Err(IndexError::Empty);
+        }
+        let (room, count) = (ScoreShape::cluster_documents(parameters), plan.blocks * plan.groups);
+        if directions.nrows() > room * count {
+            let needed = format!("at most {}: {count} clusters of {room}", room * count);
+            return Err(IndexError::Plan { found: format!("{} vectors", directions.nrows()), needed });
+        }
+        let quantised = Quantised::new(directions);
+        let width = directions.ncols();
+        let shape = ScoreShape::new([width, plan.blocks, plan.groups], quantised.norm(), masks)?;
+        let clusters = Clusters::new(directions, count, room);
+        let order = blocks(&clusters.centres, plan.groups);
+        let mut positions = vec![None; room * count];
+        for (place, &cluster) in order.iter().enumerate() {
+            let members = clusters.members[cluster].iter().map(|&member| Some(member as u32));
+            positions[place * room..].iter_mut().zip(members).for_each(|(position, member)| *position = member);
+        }
+        let centres = clusters.centres.select(Axis(0), &order);
+        let directory = Directory::new(&centres, quantised.scale(), plan.groups, plan.asked);
+        Ok(Index { shape, directory, coordinates: quantised.coordinates().to_owned(), positions })
+    }
+
+    /// The shape of the table.
+    pub fn shape(&self) -> &ScoreShape {
+        &self.shape
+    }
+
+    /// What clients know of the index.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The number of the vector at each position: cluster by cluster, block by block. `None` where there is none.
+    pub fn positions(&self) -> &[Option<u32>] {
+        &self.positions
+    }
+
+    /// The row of a block for a coordinate in a group, a byte for each column. The last column is the check.
+    pub fn row(&self, [block, coordinate, group]: [usize; 3]) -> Vec<u8> {
+        let room = self.room();
+        let cluster = block * self.shape.groups() + group;
+        let members = &self.positions[cluster * room..(cluster + 1) * room];
+        let byte = |member: &Option<u32>| {
+            member.map_or(0, |member| self.coordinates[[member as usize, coordinate]]).cast_unsigned()
+        };
+        members.iter().map(byte).chain([self.shape.check_coordinate().cast_unsigned()]).collect()
+    }
+
+    /// The `most` best positions for a vector of length 1 among the blocks that a client asks, with their cosines, as a
+    /// client without errors of encryption finds them.
+    pub fn search(&self, direction: &[f32], asked: usize, most: usize) -> Vec<(usize, f32)> {
+        let room = self.room() * self.shape.groups();
+        let of_block = |block: usize| {
+            let positions = block * room..(block + 1) * room;
+            positions.filter_map(|position| Some((position, self.cosine(self.positions[position]?, direction))))
+        };
+        let mut found: Vec<(usize, f32)> =
+            self.directory.blocks(direction, asked).into_iter().flat_map(of_block).collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found.truncate(most);
+        found
+    }
+
+    /// The bytes of the table, group by group in the order of a dense table: for each 64 columns and each row, the
+    /// bytes of the columns.
+    ///
+    /// # Errors
+    /// If the table has no such shape, which does not happen.
+    pub fn table_bytes(&self, parameters: &PirParameters) -> Result<Vec<u8>, IndexError> {
+        let groups = self.shape.groups();
+        let part = self.shape.part(parameters, 0..groups)?;
+        let mut bytes = vec![0; part.table_bytes(parameters)];
+        let fill = |(group, bytes): (usize, &mut [u8])| -> Result<(), IndexError> {
+            for (row, (_, at)) in part.cells_of(parameters, group).enumerate() {
+                let (block, coordinate) = (row / self.shape.width(), row % self.shape.width());
+                part.write_cell(parameters, bytes, at, &self.row([block, coordinate, group]))?;
+            }
+            Ok(())
+        };
+        bytes.par_chunks_mut(part.group_bytes(parameters)).enumerate().try_for_each(fill)?;
+        Ok(bytes)
+    }
+
+    /// Number of documents in each cluster, in the order of the blocks.
+    pub fn counts(&self) -> Vec<u32> {
+        let count = |members: &[Option<u32>]| members.iter().flatten().count() as u32;
+        self.positions.chunks(self.room()).map(count).collect()
+    }
+
+    fn cosine(&self, member: u32, direction: &[f32]) -> f32 {
+        let coordinates = self.coordinates.row(member as usize);
+        let score: f32 = coordinates.iter().zip(direction).map(|(&byte, x)| f32::from(byte) * x).sum();
+        score / self.directory.scale()
+    }
+
+    fn room(&self) -> usize {
+        self.positions.len() / (self.shape.blocks() * self.shape.groups())
+    }
+
+    /// The part of the exact `most` best vectors that a client finds that asks this number of blocks, the mean over
+    /// queries of length 1.
+    pub fn recall(
+        &self,
+        directions: ArrayView2<'_, f32>,
+        queries: ArrayView2<'_, f32>,
+        asked: usize,
+        most: usize,
+    ) -> f64 {
+        let of_query = |query: ndarray::ArrayView1<'_, f32>| {
+            let exact = directions.dot(&query);
+            let mut best: Vec<usize> = (0..exact.len()).collect();
+            best.sort_by(|&a, &b| exact[b].total_cmp(&exact[a]));
+            best.truncate(most);
+            let found = self.search(&query.to_vec(), asked, most);
+            let right = found.iter().filter_map(|&(position, _)| self.positions[position]);
+            let right = right.filter(|&member| best.contains(&(member as usize))).count();
+            right as f64 / best.len() as f64
+        };
+        let recalls: Vec<f64> =
+            (0..queries.nrows()).into_par_iter().map(|query| of_query(queries.row(query))).collect();
+        recalls.iter().sum::<f64>() / recalls.len() as f64
+    }
+}
