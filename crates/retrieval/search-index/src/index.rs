@@ -133,27 +133,56 @@ impl Index {
         self.positions.len() / (self.shape.blocks() * self.shape.groups())
     }
 
-    /// The part of the exact `most` best vectors that a client finds that asks this number of blocks, the mean over
-    /// queries of length 1.
-    pub fn recall(
-        &self,
-        directions: ArrayView2<'_, f32>,
-        queries: ArrayView2<'_, f32>,
-        asked: usize,
-        most: usize,
-    ) -> f64 {
-        let of_query = |query: ndarray::ArrayView1<'_, f32>| {
-            let exact = directions.dot(&query);
-            let mut best: Vec<usize> = (0..exact.len()).collect();
-            best.sort_by(|&a, &b| exact[b].total_cmp(&exact[a]));
-            best.truncate(most);
-            let found = self.search(&query.to_vec(), asked, most);
-            let right = found.iter().filter_map(|&(position, _)| self.positions[position]);
-            let right = right.filter(|&member| best.contains(&(member as usize))).count();
-            right as f64 / best.len() as f64
-        };
-        let recalls: Vec<f64> =
-            (0..queries.nrows()).into_par_iter().map(|query| of_query(queries.row(query))).collect();
-        recalls.iter().sum::<f64>() / recalls.len() as f64
+    /// The same index for questions that ask another number of blocks.
+    #[must_use]
+    pub fn asking(self, asked: usize) -> Self {
+        Index { directory: self.directory.asking(asked), ..self }
     }
+
+    /// The least number of blocks to ask so that a part `recall` of the `most` nearest neighbours of some vectors of
+    /// the index is in them, the vectors themselves left out.
+    pub fn asked_for(&self, directions: ArrayView2<'_, f32>, sample: &[usize], most: usize, recall: f64) -> usize {
+        let (blocks, room) = (self.shape.blocks(), self.room() * self.shape.groups());
+        let mut block_of = vec![0; directions.nrows()];
+        for (position, member) in self.positions.iter().enumerate() {
+            member.iter().for_each(|&member| block_of[member as usize] = position / room);
+        }
+        let ranks_of = |&number: &usize| {
+            let mut ranks = vec![0; blocks];
+            let order = self.directory.blocks(&directions.row(number).to_vec(), blocks);
+            order.iter().enumerate().for_each(|(rank, &block)| ranks[block] = rank);
+            neighbours(directions, number, most).into_iter().map(|member| ranks[block_of[member]]).collect::<Vec<_>>()
+        };
+        let mut ranks: Vec<usize> = sample.par_iter().flat_map_iter(ranks_of).collect();
+        ranks.sort_unstable();
+        let found = (ranks.len() as f64 * recall).ceil() as usize;
+        ranks.get(found.saturating_sub(1)).map_or(1, |rank| rank + 1)
+    }
+
+    /// The part of the `most` nearest neighbours of some vectors of the index that a client finds, the vectors
+    /// themselves left out.
+    pub fn recall(&self, directions: ArrayView2<'_, f32>, sample: &[usize], most: usize) -> f64 {
+        let of_vector = |&number: &usize| {
+            let exact = neighbours(directions, number, most);
+            let found = self.search(&directions.row(number).to_vec(), self.directory.asked(), most + 1);
+            let found =
+                found.iter().filter_map(|&(position, _)| self.positions[position].map(|member| member as usize));
+            let found: Vec<usize> = found.filter(|&member| member != number).take(most).collect();
+            [found.iter().filter(|member| exact.contains(member)).count(), exact.len()]
+        };
+        let counts = sample.par_iter().map(of_vector).reduce(|| [0; 2], |[a, b], [c, d]| [a + c, b + d]);
+        counts[0] as f64 / counts[1].max(1) as f64
+    }
+}
+
+/// The `most` nearest neighbours of a vector.
+fn neighbours(directions: ArrayView2<'_, f32>, number: usize, most: usize) -> Vec<usize> {
+    let cosines = directions.dot(&directions.row(number));
+    let mut best: Vec<usize> = (0..cosines.len()).filter(|&member| member != number).collect();
+    let most = most.min(best.len());
+    if most > 0 && most < best.len() {
+        best.select_nth_unstable_by(most - 1, |&a, &b| cosines[b].total_cmp(&cosines[a]));
+    }
+    best.truncate(most);
+    best
 }

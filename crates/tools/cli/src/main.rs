@@ -10,6 +10,7 @@ mod help_texts;
 mod input;
 mod interrupt;
 mod memory;
+mod npy;
 mod old_spellings;
 mod output_file;
 mod progress;
@@ -59,6 +60,8 @@ enum Command {
     Matrix(commands::matrix::Command),
     #[command(subcommand)]
     Pir(commands::pir::Command),
+    #[command(subcommand)]
+    Search(commands::search::Command),
     #[command(subcommand)]
     Sums(commands::sums::Command),
     /// Manage evaluation keys at a service, and create access tokens
@@ -116,6 +119,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Chat(arguments) => commands::chat::run(&arguments),
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
+        Command::Search(command) => commands::search::run(&command),
         Command::Sums(command) => commands::sums::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::kind::{ClientKind, Kind};
-use crate::{chat, classify, digits, embed, matrix, oprf, pir, pir_encrypted, pir_router, pir_shard, sums};
+use crate::{chat, classify, digits, embed, matrix, oprf, pir, pir_encrypted, pir_router, pir_shard, search, sums};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -16,6 +16,7 @@ pub const KINDS: &[Kind] = &[
     pir_router::KIND,
     pir_encrypted::KIND,
     oprf::KIND,
+    search::KIND,
     sums::KIND,
     chat::KIND,
 ];

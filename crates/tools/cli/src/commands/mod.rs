@@ -19,6 +19,7 @@ pub mod pir;
 pub mod plan;
 mod plan_bootstrap;
 mod plan_cache;
+pub mod search;
 mod seed;
 pub mod serve;
 mod state_root;

@@ -5,7 +5,7 @@ mod compress;
 mod report;
 mod train;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
@@ -35,7 +35,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 
 /// The embedding table.
 #[derive(clap::Args)]
-struct TableArguments {
+pub struct TableArguments {
     /// The table: a NumPy array (.npy), a safetensors file, or the lines of GloVe and word2vec, a token and its numbers
     /// (.txt or .vec). Numbers of 16, 32 or 64 bits
     #[arg(long)]
@@ -52,7 +52,13 @@ struct TableArguments {
 }
 
 impl TableArguments {
-    fn read(&self) -> anyhow::Result<EmbeddingTable> {
+    /// The file of the table.
+    pub fn path(&self) -> &Path {
+        &self.table
+    }
+
+    /// Reads the table.
+    pub fn read(&self) -> anyhow::Result<EmbeddingTable> {
         let source = self.source()?;
         Ok(match self.rows {
             Some(rows) => source.read_first(rows)?,

@@ -7,9 +7,9 @@ use anyhow::Context;
 use unspoken_client::ServiceClient;
 use unspoken_matrix::{MatrixClient, NamedArrays};
 
-use super::npy;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
+use crate::npy;
 use crate::progress::Bars;
 
 /// Encrypt arrays, let a service compute with them, and decrypt the result

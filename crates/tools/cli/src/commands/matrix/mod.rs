@@ -1,7 +1,6 @@
 //! `unspoken matrix`
 
 mod ask;
-mod npy;
 
 /// Let a service compute with encrypted matrices
 #[derive(clap::Subcommand)]

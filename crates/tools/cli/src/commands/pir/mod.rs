@@ -16,6 +16,8 @@ mod shard;
 mod upload;
 mod verify;
 
+pub use records::RecordOptions;
+
 /// Build, change and maintain databases for private retrieval, and retrieve their records
 ///
 /// A database is a directory, created by `build` and served with `serve --pir`. Records can be added, changed

@@ -10,17 +10,26 @@ use npyz::{NpyFile, Order, WriterBuilder};
 
 /// Reads an array of `f64` or `f32`.
 pub fn read(path: &Path) -> anyhow::Result<ArrayD<f64>> {
-    read_file(path).with_context(|| format!("cannot read {}", path.display()))
+    read_as(path, |value| value, f64::from)
 }
 
-fn read_file(path: &Path) -> anyhow::Result<ArrayD<f64>> {
+/// As [`read`], as `f32`.
+pub fn read_f32(path: &Path) -> anyhow::Result<ArrayD<f32>> {
+    read_as(path, |value| value as f32, |value| value)
+}
+
+fn read_as<T>(path: &Path, of_double: fn(f64) -> T, of_single: fn(f32) -> T) -> anyhow::Result<ArrayD<T>> {
+    read_file(path, of_double, of_single).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn read_file<T>(path: &Path, of_double: fn(f64) -> T, of_single: fn(f32) -> T) -> anyhow::Result<ArrayD<T>> {
     let file = NpyFile::new(BufReader::new(File::open(path)?))?;
     let shape = file.shape().iter().map(|&extent| usize::try_from(extent)).collect::<Result<Vec<_>, _>>()?;
     let (order, dtype) = (file.order(), file.dtype().descr());
-    let values: Vec<f64> = match file.try_data::<f64>() {
-        Ok(values) => values.collect::<Result<_, _>>()?,
+    let values: Vec<T> = match file.try_data::<f64>() {
+        Ok(values) => values.map(|value| value.map(of_double)).collect::<Result<_, _>>()?,
         Err(file) => match file.try_data::<f32>() {
-            Ok(values) => values.map(|value| value.map(f64::from)).collect::<Result<_, _>>()?,
+            Ok(values) => values.map(|value| value.map(of_single)).collect::<Result<_, _>>()?,
             Err(_) => anyhow::bail!("its entries are {dtype}; needed float64 or float32"),
         },
     };

@@ -1,0 +1,76 @@
+//! Vectors of documents and queries: read from files, or made of texts.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use ndarray::{Array1, Array2, Ix1, Ix2};
+use unspoken_embedding::{EmbeddingTable, TextReader};
+
+use crate::commands::embed::TableArguments;
+use crate::npy;
+
+/// The embedding table whose rows make the vector of a text.
+#[derive(clap::Args)]
+#[group(multiple = true)]
+pub struct Embedder {
+    #[command(flatten)]
+    table: Option<TableArguments>,
+}
+
+/// Makes vectors of texts: the mean of the rows of their tokens.
+pub struct TextEmbedder {
+    table: EmbeddingTable,
+    name: String,
+}
+
+impl Embedder {
+    /// The embedder, if a table is given.
+    pub fn open(&self) -> anyhow::Result<Option<TextEmbedder>> {
+        let open = |arguments: &TableArguments| {
+            let file = arguments.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let table = arguments.read()?;
+            Ok(TextEmbedder { name: format!("mean of rows of {file}, {} tokens", table.tokens().len()), table })
+        };
+        self.table.as_ref().map(open).transpose()
+    }
+}
+
+impl TextEmbedder {
+    /// What clients must use, too.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The vector of a text. `what` names it for errors.
+    pub fn vector(&self, text: &str, what: impl FnOnce() -> String) -> anyhow::Result<Vec<f32>> {
+        let ids = TextReader::new(self.table.tokens()).read(text).ids;
+        let mut sum = Array1::<f32>::zeros(self.table.width());
+        for row in ids.iter().filter_map(|&id| self.table.row(id as usize)) {
+            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+        anyhow::ensure!(
+            sum.iter().any(|&value| value != 0.0),
+            "{}: none of its words is in the table; leave it out, or use a table of its language",
+            what()
+        );
+        Ok(sum.to_vec())
+    }
+}
+
+/// Vectors of a NumPy file, one in each row.
+pub fn read(path: &Path) -> anyhow::Result<Array2<f32>> {
+    let array = npy::read_f32(path)?;
+    let shape = array.shape().to_vec();
+    array.into_dimensionality::<Ix2>().ok().with_context(|| {
+        format!("{}: found an array of shape {shape:?}, needed two axes: a vector in each row", path.display())
+    })
+}
+
+/// The vector of a NumPy file.
+pub fn read_one(path: &PathBuf) -> anyhow::Result<Vec<f32>> {
+    let array = npy::read_f32(path)?;
+    let shape = array.shape().to_vec();
+    let one = array.into_dimensionality::<Ix1>().ok();
+    let one = one.with_context(|| format!("{}: found an array of shape {shape:?}, needed one axis", path.display()))?;
+    Ok(one.to_vec())
+}
