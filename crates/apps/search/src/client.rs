@@ -47,7 +47,7 @@ impl SearchClient {
     }
 
     /// All documents of the blocks that were asked for a vector, the nearest first. The order of equal scores is that
-    /// of the positions.
+    /// of the positions. All responses are read, also after one that is not readable.
     fn hits<'a>(
         &self,
         question: &EncodedVector,
@@ -56,11 +56,15 @@ impl SearchClient {
         let (parameters, shape) = (self.description.parameters(), self.description.shape());
         let (groups, room) = (shape.groups(), ScoreShape::cluster_documents(parameters));
         let scale = self.description.directory().scale();
-        let mut hits = Vec::new();
+        let (mut hits, mut failed) = (Vec::new(), None);
         for &block in question.blocks.iter() {
             for (group, bytes) in responses.by_ref().take(groups).enumerate() {
                 let response = ScoreResponse::from_bytes(parameters, bytes)?;
-                let scores = self.secret.scores(shape, &question.vector, &response)?;
+                let scores = self.secret.scores(shape, &question.vector, &response);
+                let scores = scores.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    Zeroizing::new(Vec::new())
+                });
                 let cluster = block * groups + group;
                 let documents = self.description.counts()[cluster] as usize;
                 let hit = |(column, score): (usize, &f32)| {
@@ -71,7 +75,7 @@ impl SearchClient {
             }
         }
         hits.sort_by(|a, b| b.cosine.total_cmp(&a.cosine).then(a.position.cmp(&b.position)));
-        Ok(hits)
+        failed.map_or(Ok(hits), |error| Err(error.into()))
     }
 }
 

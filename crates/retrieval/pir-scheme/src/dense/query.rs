@@ -96,12 +96,15 @@ fn write<const SEEDS: usize>(
     bytes
 }
 
+/// Words, seeds, and two polynomials more than seeds.
+type Parts<const SEEDS: usize> = (Vec<u32>, [Seed; SEEDS], Vec<Poly>);
+
 /// The inverse of [`write()`], from untrusted bytes.
 fn read<const SEEDS: usize>(
     parameters: &PirParameters,
     rows: usize,
     bytes: &[u8],
-) -> Result<(Vec<u32>, [Seed; SEEDS], Vec<Poly>), SchemeError> {
+) -> Result<Parts<SEEDS>, SchemeError> {
     let ring = parameters.ring();
     let needed = byte_len::<SEEDS>(parameters, rows);
     if bytes.len() != needed {

@@ -12,6 +12,7 @@ mod pir;
 mod reload;
 mod retrieval;
 mod sealed;
+mod search;
 mod serve;
 mod shards;
 mod sums;

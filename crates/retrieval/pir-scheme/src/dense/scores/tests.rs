@@ -151,7 +151,7 @@ fn vectors_and_shapes_that_mean_nothing_are_refused() {
         ([32, 1 << 20, 1], 127),
         ([32, 1, 2000], 127),
         ([32, 1, 1], 5),
-        ([32, 1, 1], 719),
+        ([32, 1, 1], 720),
     ] {
         let refused = ScoreShape::new(sizes, norm, masks);
         assert!(matches!(refused, Err(SchemeError::Range { .. })), "{sizes:?} {norm}");

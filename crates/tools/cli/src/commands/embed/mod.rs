@@ -5,7 +5,7 @@ mod compress;
 mod report;
 mod train;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
@@ -52,9 +52,9 @@ pub struct TableArguments {
 }
 
 impl TableArguments {
-    /// The file of the table.
-    pub fn path(&self) -> &Path {
-        &self.table
+    /// All rows of a table.
+    pub fn new(table: PathBuf, tokens: Option<PathBuf>, tensor: Option<String>) -> Self {
+        TableArguments { table, tokens, tensor, rows: None }
     }
 
     /// Reads the table.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_client::ServiceClient;
+use unspoken_client::{ClientError, ServiceClient};
 use unspoken_pir::{Answer, PirClient, PirOptions, Question};
 use unspoken_pir_scheme::Mode;
-use unspoken_search::{Hit, SearchClient};
+use unspoken_protocol::{ApplicationError, ErrorKind};
+use unspoken_search::{Hit, SearchClient, SearchError};
 
 use super::vectors::{self, Embedder};
 use crate::commands::connection::{Target, usage_lines};
@@ -28,10 +29,10 @@ pub struct Arguments {
     #[arg(short = 'k', long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: u16,
     /// The vector of the query: a NumPy file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "table"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "words"])]
     vector: Option<PathBuf>,
     #[command(flatten)]
-    table: Embedder,
+    words: Embedder,
     /// Print one JSON object per document
     #[arg(long)]
     json: bool,
@@ -49,7 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let vector = match &arguments.vector {
         Some(path) => vectors::read_one(path)?,
         None => {
-            let embedder = arguments.table.open()?.context("needed --table: the one the collection was built with")?;
+            let embedder = arguments.words.open()?.context("needed --words: the one the collection was built with")?;
             embedder.vector(&arguments.text.join(" "), || "the query".into())?
         }
     };
@@ -63,19 +64,33 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let options = PirOptions::new(Mode::Packed, state.clone());
     // Connected before the first question, so that the time of its answer says nothing.
     let mut fetch = ServiceClient::<PirClient>::connect(transport, &documents, options, &state, &mut step, &cancel)?;
-    let hits = search.ask(&[vector], &mut step, &cancel)?.pop().unwrap_or_default();
+    let found = search.ask(&[vector], &mut step, &cancel);
+    // A service that makes an answer unreadable must not learn that it was: the same number of documents is fetched.
+    let nothing = Vec::new();
+    let hits = match &found {
+        Ok(found) => found.first().unwrap_or(&nothing),
+        Err(error) if is_unreadable(error) => &nothing,
+        Err(_) => return Ok(found.map(drop)?),
+    };
     // As many as were asked for, or all; a small collection may have fewer in the blocks that were asked.
     let count = u64::from(arguments.count).min(most) as usize;
     let mut wanted: Vec<u64> = hits.iter().take(count).map(|hit| hit.position).collect();
     wanted.resize(count, 0);
     let questions: Vec<Question> = wanted.iter().map(|&position| Question::Index(position)).collect();
-    let answers = fetch.ask(&questions, &mut step, &cancel)?;
+    let answers = fetch.ask(&questions, &mut step, &cancel);
+    let (found, answers) = (found?, answers?);
+    let hits = found.first().unwrap_or(&nothing);
     bars.finish();
     if arguments.usage {
         eprint!("search\n{}", usage_lines(search.usage()));
         eprint!("documents\n{}", usage_lines(fetch.usage()));
     }
-    print(arguments.json, &hits, &answers)
+    print(arguments.json, hits, &answers)
+}
+
+/// Whether the error depends on what an answer decrypts to.
+fn is_unreadable(error: &ClientError) -> bool {
+    error.application::<SearchError>().is_some_and(|error| error.kind() == ErrorKind::Unreadable)
 }
 
 /// Prints a line for each document that was found.

@@ -42,13 +42,13 @@ pub struct Arguments {
     #[command(flatten)]
     records: RecordOptions,
     /// The vectors of the documents: a NumPy file with one in each row
-    #[arg(long, value_name = "FILE", conflicts_with = "table", required_unless_present = "table")]
+    #[arg(long, value_name = "FILE", conflicts_with = "words", required_unless_present = "words")]
     vectors: Option<PathBuf>,
     /// Name of what made the vectors of --vectors, for clients
     #[arg(long, value_name = "NAME", requires = "vectors")]
     embedder: Option<String>,
     #[command(flatten)]
-    table: Embedder,
+    words: Embedder,
     /// Part of the ten nearest documents that a question finds, of those that exact search finds
     #[arg(long, default_value_t = 0.95, value_parser = part)]
     recall: f64,
@@ -84,7 +84,7 @@ fn part(text: &str) -> Result<f64, String> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
     let records: Vec<Vec<u8>> = source.map(|record| Ok(record?.value)).collect::<anyhow::Result<_>>()?;
-    let embedder = arguments.table.open()?;
+    let embedder = arguments.words.open()?;
     let made = vectors_of(arguments, embedder.as_ref(), &records)?;
     anyhow::ensure!(
         made.nrows() == records.len(),
@@ -144,7 +144,7 @@ fn vectors_of(
     records: &[Vec<u8>],
 ) -> anyhow::Result<Array2<f32>> {
     let Some(embedder) = embedder else {
-        let path = arguments.vectors.as_ref().context("needed --vectors or --table")?;
+        let path = arguments.vectors.as_ref().context("needed --vectors or --words")?;
         return vectors::read(path);
     };
     let mut rows = Vec::new();
@@ -202,14 +202,13 @@ fn print_costs(plan: &Plan) {
 fn explain(plans: &[Plan], as_json: bool) {
     if as_json {
         for plan in plans {
-            println!(
-                "{}",
-                json!({
-                    "blocks": plan.blocks, "groups": plan.groups, "asked": plan.asked, "memory_bytes": plan.memory_bytes,
-                    "query_bytes": plan.query_bytes, "answer_bytes": plan.answer_bytes,
-                    "core_seconds": plan.core_seconds, "seconds": plan.seconds,
-                })
-            );
+            let Plan { blocks, groups, asked, memory_bytes, query_bytes, answer_bytes, core_seconds, seconds } = plan;
+            let line = json!({
+                "blocks": blocks, "groups": groups, "asked": asked, "memory_bytes": memory_bytes,
+                "query_bytes": query_bytes, "answer_bytes": answer_bytes,
+                "core_seconds": core_seconds, "seconds": seconds,
+            });
+            println!("{line}");
         }
         return;
     }

@@ -11,10 +11,17 @@ use crate::npy;
 
 /// The embedding table whose rows make the vector of a text.
 #[derive(clap::Args)]
-#[group(multiple = true)]
 pub struct Embedder {
-    #[command(flatten)]
-    table: Option<TableArguments>,
+    /// Embedding table that makes the vectors of texts: a NumPy array (.npy), a safetensors file, or the lines of GloVe
+    /// and word2vec (.txt or .vec)
+    #[arg(long, value_name = "FILE")]
+    words: Option<PathBuf>,
+    /// The tokens of --words: a text file with one per line, or a tokenizer.json; none for .txt and .vec
+    #[arg(long, value_name = "FILE", requires = "words")]
+    tokens: Option<PathBuf>,
+    /// Name of the tensor, if --words is a safetensors file
+    #[arg(long, value_name = "NAME", requires = "words")]
+    tensor: Option<String>,
 }
 
 /// Makes vectors of texts: the mean of the rows of their tokens.
@@ -26,12 +33,13 @@ pub struct TextEmbedder {
 impl Embedder {
     /// The embedder, if a table is given.
     pub fn open(&self) -> anyhow::Result<Option<TextEmbedder>> {
-        let open = |arguments: &TableArguments| {
-            let file = arguments.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let open = |words: &PathBuf| {
+            let file = words.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let arguments = TableArguments::new(words.clone(), self.tokens.clone(), self.tensor.clone());
             let table = arguments.read()?;
             Ok(TextEmbedder { name: format!("mean of rows of {file}, {} tokens", table.tokens().len()), table })
         };
-        self.table.as_ref().map(open).transpose()
+        self.words.as_ref().map(open).transpose()
     }
 }
 
@@ -67,7 +75,7 @@ pub fn read(path: &Path) -> anyhow::Result<Array2<f32>> {
 }
 
 /// The vector of a NumPy file.
-pub fn read_one(path: &PathBuf) -> anyhow::Result<Vec<f32>> {
+pub fn read_one(path: &Path) -> anyhow::Result<Vec<f32>> {
     let array = npy::read_f32(path)?;
     let shape = array.shape().to_vec();
     let one = array.into_dimensionality::<Ix1>().ok();

@@ -1,0 +1,63 @@
+//! Tests of `unspoken search` at secure parameters.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Service, complaint, text, unspoken};
+
+/// Words with vectors in two directions and a little of their own: sea and land.
+const WORDS: [(&str, [f32; 4]); 6] = [
+    ("ship", [1.0, 0.1, 0.2, 0.0]),
+    ("wave", [1.0, 0.0, 0.0, 0.3]),
+    ("harbour", [0.9, 0.2, 0.1, 0.1]),
+    ("tree", [0.1, 1.0, 0.0, 0.1]),
+    ("meadow", [0.0, 1.0, 0.2, 0.0]),
+    ("mountain", [0.1, 0.9, 0.1, 0.3]),
+];
+
+const DOCUMENTS: [&str; 4] = ["ship wave", "harbour ship", "meadow tree", "mountain"];
+
+#[test]
+fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let lines = WORDS.map(|(word, v)| format!("{word} {} {} {} {}\n", v[0], v[1], v[2], v[3]));
+    std::fs::write(path("words.txt"), lines.concat()).unwrap();
+    std::fs::write(path("documents.csv"), format!("text\n{}\n", DOCUMENTS.join("\n"))).unwrap();
+    let (documents, table, collection) = (path("documents.csv"), path("words.txt"), path("places"));
+    let build = ["search", "build", "--from", &documents, "--value", "text", "--words", &table];
+    let explained = text(&unspoken(&[&build[..], &["--explain", "--json"]].concat()));
+    let plan: Value = serde_json::from_str(explained.lines().next().unwrap()).unwrap();
+    assert_eq!((&plan["blocks"], &plan["groups"], &plan["asked"]), (&1.into(), &1.into(), &1.into()), "{plan}");
+    let said = text(&unspoken(&[&build[..], &[&collection]].concat()));
+    for part in ["documents   4, 4 coordinates", "recall      1.000", "serve --search"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let again = complaint(&unspoken(&[&build[..], &[&collection]].concat()));
+    assert!(again.contains("has a collection already; give --replace"), "{again}");
+    text(&unspoken(&[&build[..], &["--replace", &collection]].concat()));
+    std::fs::write(path("other.csv"), "text\nunheard\n").unwrap();
+    let other = path("other.csv");
+    let refused = ["search", "build", "--from", &other, "--value", "text", "--words", &table, &path("other")];
+    assert!(complaint(&unspoken(&refused)).contains("record 0 of"), "no word is known");
+
+    let service = Service::start(&["--data-dir", &path("data"), "--search", &collection], Stdio::null());
+    let state = path("state");
+    let target = ["--url", &service.url, "--application", "search/places", "--state-dir", &state];
+    let ask = [&["search", "ask"][..], &target].concat();
+    let found = text(&unspoken(&[&ask[..], &["--words", &table, "--json", "-k", "9", "harbour"]].concat()));
+    let found: Vec<Value> = found.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = found.iter().map(|hit| hit["document"].as_str().unwrap()).collect();
+    assert_eq!(names, ["harbour ship", "ship wave", "mountain", "meadow tree"]);
+    let cosine = |hit: &Value| hit["cosine"].as_f64().unwrap();
+    assert!((0.97..1.01).contains(&cosine(&found[0])) && cosine(&found[2]) < 0.5, "{found:?}");
+    // The table is another one than the vectors of the collection are of.
+    std::fs::write(path("narrow.txt"), "ship 1 2\nwave 2 1\n").unwrap();
+    let narrow = path("narrow.txt");
+    let refused = complaint(&unspoken(&[&ask[..], &["--words", &narrow, "ship"]].concat()));
+    assert!(refused.contains("needed 4, as the documents have"), "{refused}");
+    let other = ["search", "ask", "--url", &service.url, "--application", "search/places-documents"];
+    let refused = complaint(&unspoken(&[&other[..], &["--state-dir", &state, "--words", &table, "ship"]].concat()));
+    assert!(refused.contains("unspoken pir get"), "{refused}");
+}
