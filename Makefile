@@ -71,10 +71,9 @@ test-web:
 	node --test web/test/*.mjs
 
 # All tests: formatting, lints, Rust and Python tests. Testing the workspace builds the commands that the Python tests
-# run. The lints compile the examples.
+# run, and the examples that tests of the page run.
 test: data lint
-	cargo test --release --workspace --exclude unspoken-python --lib --bins --tests
-	cargo test --release --workspace --exclude unspoken-python --doc
+	cargo test --release --workspace --exclude unspoken-python
 	$(MAKE) python-checks
 
 # Tests of the engine on WebAssembly, with its vector kernels. Needs Node.js 20 or newer.

@@ -38,7 +38,7 @@ def test_classifies_as_the_model_in_the_clear(service, state, model):
             cost = await client.cost(8)
             labels, scores = await client.classify(HAM + SPAM)
             assert await client.labels() == ["ham", "spam"]
-            noisy, _ = await client.classify_to_share(HAM + SPAM, bits=4)
+            noisy, _ = await client.classify_to_share(HAM + SPAM, bits=1)
             assert noisy.tolist() == labels.tolist()
             with pytest.raises(unspoken.UncertainError, match="noise of 40 bits"):
                 await client.classify_to_share(HAM, 40)
