@@ -19,7 +19,8 @@ demo: build-for-demo data
 build:
 	cargo build --release -p unspoken-cli --features like-the-workspace
 
-# Builds what the demo needs, unless the whole command is there: a third of the time goes into what it does not need.
+# Builds what the demo needs: a third of the time of building the whole command goes into what it does not need. If the
+# whole command was built before, it is built again, so that it stays there.
 build-for-demo:
 	@if test -x $(BIN) && ! $(BIN) --version | grep --quiet "quick build"; then $(MAKE) build; else \
 	    set -x; cargo build --release -p unspoken-cli --no-default-features --features like-the-workspace; fi

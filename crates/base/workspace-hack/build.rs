@@ -1,3 +1,3 @@
-//! None; Cargo looks at `build-dependencies` of packages alone that have one.
+//! Does nothing. Cargo considers the build dependencies of a package only if it has a build script.
 
 fn main() {}

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use unspoken_pir_scheme::PirSecret;
 use unspoken_pir_scheme::dense::RowsQuery;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, ScoreShape};
-use unspoken_protocol::{ClientHalf, Registration, impl_registered_client};
+use unspoken_protocol::{ClientHalf, Registration, impl_registered_client, read_every};
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
 
@@ -47,35 +47,27 @@ impl SearchClient {
     }
 
     /// All documents of the blocks that were asked for a vector, the nearest first. The order of equal scores is that
-    /// of the positions. All responses are read, also after one that is not readable.
-    fn hits<'a>(
-        &self,
-        question: &EncodedVector,
-        mut responses: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<Vec<Hit>, SearchError> {
+    /// of the positions. `responses` are the bytes of the responses of all clusters of these blocks.
+    fn hits(&self, question: &EncodedVector, responses: &[u8]) -> Result<Vec<Hit>, SearchError> {
         let (parameters, shape) = (self.description.parameters(), self.description.shape());
         let (groups, room) = (shape.groups(), ScoreShape::cluster_documents(parameters));
         let scale = self.description.directory().scale();
-        let (mut hits, mut failed) = (Vec::new(), None);
-        for &block in question.blocks.iter() {
-            for (group, bytes) in responses.by_ref().take(groups).enumerate() {
-                let response = ScoreResponse::from_bytes(parameters, bytes)?;
-                let scores = self.secret.scores(shape, &question.vector, &response);
-                let scores = scores.unwrap_or_else(|error| {
-                    failed = Some(error);
-                    Zeroizing::new(Vec::new())
-                });
-                let cluster = block * groups + group;
-                let documents = self.description.counts()[cluster] as usize;
-                let hit = |(column, score): (usize, &f32)| {
-                    let position = (cluster * room + column) as u64;
-                    Hit { position, cosine: score / scale }
-                };
-                hits.extend(scores.iter().take(documents).enumerate().map(hit));
-            }
-        }
+        let clusters = question.blocks.iter().flat_map(|&block| block * groups..(block + 1) * groups);
+        let hits_of = |(cluster, bytes): (usize, &[u8])| -> Result<Vec<Hit>, SearchError> {
+            let response = ScoreResponse::from_bytes(parameters, bytes)?;
+            let scores = self.secret.scores(shape, &question.vector, &response)?;
+            let documents = self.description.counts()[cluster] as usize;
+            let hit = |(column, score): (usize, &f32)| Hit {
+                position: (cluster * room + column) as u64,
+                cosine: score / scale,
+            };
+            Ok(scores.iter().take(documents).enumerate().map(hit).collect())
+        };
+        let responses = responses.chunks_exact(ScoreResponse::byte_len(parameters));
+        // All of them, before an error ends it.
+        let mut hits = read_every(clusters.zip(responses).map(hits_of))?.concat();
         hits.sort_by(|a, b| b.cosine.total_cmp(&a.cosine).then(a.position.cmp(&b.position)));
-        failed.map_or(Ok(hits), |error| Err(error.into()))
+        Ok(hits)
     }
 }
 
@@ -134,7 +126,7 @@ impl ClientHalf for SearchClient {
                 let found = if is_finite { "only zeros" } else { "a coordinate that is not finite" };
                 return wrong(format!("{found} in query {number}"), "a direction".into());
             }
-            let blocks = Zeroizing::new(directory.blocks(vector, directory.asked()));
+            let blocks = directory.blocks(vector, directory.asked());
             Ok(EncodedVector { vector: Zeroizing::new(vector.to_vec()), blocks })
         };
         questions.iter().enumerate().map(encode).collect()
@@ -158,8 +150,10 @@ impl ClientHalf for SearchClient {
 
     fn read(&self, answer: &[u8], questions: &[EncodedVector]) -> Result<Vec<Vec<Hit>>, SearchError> {
         let content = message::answer_content(&self.description, answer, questions.len())?;
-        let mut responses = content.chunks_exact(ScoreResponse::byte_len(self.description.parameters()));
-        let taken = self.description.directory().asked() * self.description.shape().groups();
-        questions.iter().map(|question| self.hits(question, responses.by_ref().take(taken))).collect()
+        let responses = self.description.directory().asked() * self.description.shape().groups();
+        let length = responses * ScoreResponse::byte_len(self.description.parameters());
+        read_every(
+            questions.iter().zip(content.chunks_exact(length)).map(|(question, bytes)| self.hits(question, bytes)),
+        )
     }
 }

@@ -9,7 +9,7 @@ use unspoken_protocol::{
     ApplicationDescription, CHECKSUM_BYTES, Handshake, KeySetId, PirPresets, Protocol, ProtocolError, Registration,
     append_description_checksum, checked_description, limits,
 };
-use unspoken_search_index::Directory;
+use unspoken_search_index::{Directory, MAX_ASKED, StoredIndex};
 
 use crate::error::SearchError;
 use crate::proto;
@@ -26,11 +26,11 @@ pub(crate) const ID_BYTES: usize = 16;
 /// Largest scale: 127 for coordinates of which none is cut off, times the root of the largest width.
 const MAX_SCALE: f32 = 1e6;
 
-/// Longest name of an application with documents, in bytes.
+/// Longest name of an application with documents, or of an embedder, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
 /// Queries of a request, at most: the service answers them in one pass.
-pub(crate) const MAX_QUERIES: usize = 64;
+pub(crate) const MAX_QUERIES: usize = MAX_ASKED;
 
 /// Data that a client needs to ask questions: made by the service, checked by the client.
 #[derive(Clone, Debug)]
@@ -41,22 +41,30 @@ pub struct Description {
     counts: Vec<u32>,
     id: [u8; ID_BYTES],
     documents: String,
+    embedder: String,
 }
 
 impl Description {
-    /// The description of an index: the shape of its table, its directory, the number of documents in each cluster, an
-    /// id of its content, and the name of the application from which its documents are fetched.
+    /// The description of an index, whose documents are fetched from an application of this name.
     ///
     /// # Errors
-    /// If the parts do not fit each other, or a question would be too long.
-    pub fn new(
-        parameters: PirParameters,
-        shape: ScoreShape,
-        directory: Directory,
-        counts: Vec<u32>,
-        id: [u8; ID_BYTES],
-        documents: String,
-    ) -> Result<Self, SearchError> {
+    /// If a question would be too long, or a number of the index is out of its range.
+    pub fn new(index: &StoredIndex, documents: String) -> Result<Self, SearchError> {
+        let description = Description {
+            parameters: index.parameters().clone(),
+            shape: *index.shape(),
+            directory: index.directory().clone(),
+            counts: index.counts().to_vec(),
+            id: index.id(),
+            documents,
+            embedder: index.embedder().unwrap_or_default().to_owned(),
+        };
+        description.checked()
+    }
+
+    /// The description, if its parts fit each other.
+    fn checked(self) -> Result<Self, SearchError> {
+        let Description { parameters, shape, directory, counts, .. } = &self;
         let clusters = shape.blocks() * shape.groups();
         let check = |what, found: usize, needed: usize| match found == needed {
             true => Ok(()),
@@ -65,7 +73,7 @@ impl Description {
         check("description: coordinates of the centres", directory.centres().ncols(), shape.width())?;
         check("description: centres", directory.centres().nrows(), clusters)?;
         check("description: counts of clusters", counts.len(), clusters)?;
-        let room = ScoreShape::cluster_documents(&parameters);
+        let room = ScoreShape::cluster_documents(parameters);
         if let Some(count) = counts.iter().find(|&&count| count as usize > room) {
             return Err(SearchError::mismatch("description: documents of a cluster", count, format!("at most {room}")));
         }
@@ -81,14 +89,15 @@ impl Description {
             let needed = format!("a positive number up to {MAX_SCALE}");
             return Err(SearchError::mismatch("description: scale", directory.scale(), needed));
         }
-        if documents.len() > MAX_NAME_BYTES {
-            let found = format!("a name of {} bytes", documents.len());
-            return Err(SearchError::mismatch("description: documents", found, format!("at most {MAX_NAME_BYTES}")));
+        for (what, name) in [("description: documents", &self.documents), ("description: embedder", &self.embedder)] {
+            if name.len() > MAX_NAME_BYTES {
+                let found = format!("a name of {} bytes", name.len());
+                return Err(SearchError::mismatch(what, found, format!("at most {MAX_NAME_BYTES}")));
+            }
         }
-        let description = Description { parameters, shape, directory, counts, id, documents };
-        limits::check_query_bytes(description.query_bytes(1) as u64).map_err(ProtocolError::from)?;
-        limits::check_answer_bytes(description.answer_bytes(1) as u64).map_err(ProtocolError::from)?;
-        Ok(description)
+        limits::check_query_bytes(self.query_bytes(1) as u64).map_err(ProtocolError::from)?;
+        limits::check_answer_bytes(self.answer_bytes(1) as u64).map_err(ProtocolError::from)?;
+        Ok(self)
     }
 
     /// Serialises the description, with a checksum as its last field.
@@ -108,6 +117,7 @@ impl Description {
             counts: self.counts.clone(),
             index_id: self.id.to_vec(),
             documents: self.documents.clone(),
+            embedder: self.embedder.clone(),
             checksum: Vec::new(),
         };
         let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
@@ -148,6 +158,12 @@ impl Description {
     /// Name of the application from which documents are fetched, by position; empty if there is none.
     pub fn documents(&self) -> &str {
         &self.documents
+    }
+
+    /// Name of the embedder that made the vectors of the documents, which must make those of queries, too; empty if it
+    /// is not known.
+    pub fn embedder(&self) -> &str {
+        &self.embedder
     }
 
     /// Predicted standard deviation of the cosine that a client computes, from the noise of encryption alone.
@@ -204,7 +220,8 @@ impl ApplicationDescription for Description {
         let centres = Array2::from_shape_vec((blocks * groups, width), centres).expect("as many bytes as coordinates");
         let directory = Directory::described(centres, message.scale, groups, message.asked as usize);
         let id = sixteen("description: id of the index", &message.index_id)?;
-        Self::new(parameters, shape, directory, message.counts, id, message.documents)
+        let (counts, documents, embedder) = (message.counts, message.documents, message.embedder);
+        Description { parameters, shape, directory, counts, id, documents, embedder }.checked()
     }
 
     fn key_set(&self) -> KeySetId {

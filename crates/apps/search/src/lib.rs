@@ -9,7 +9,7 @@ mod server;
 pub use client::{Hit, SearchClient};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::SearchError;
-pub use server::{CurrentIndex, SearchIndex, SearchServer};
+pub use server::SearchServer;
 
 mod proto {
     #![allow(missing_docs)]

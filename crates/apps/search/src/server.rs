@@ -1,11 +1,11 @@
 //! The service's half: the scores of all clusters of the blocks that it is asked for, without learning which.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use unspoken_pir_scheme::dense::RowsQuery;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, answer, answer_memory_bytes};
-use unspoken_pir_scheme::dense::{GroupView, RowsQuery};
 use unspoken_protocol::{Call, Group, Limits, Request, ServerHalf, impl_registering_server, together};
+use unspoken_search_index::StoredIndex;
 
 use crate::description::{Description, MAX_QUERIES};
 use crate::error::SearchError;
@@ -14,51 +14,38 @@ use crate::message;
 /// Requests that wait for a pass, at most: those of one pass, and as many that arrive meanwhile.
 const MAX_WAITING: usize = 2 * MAX_QUERIES;
 
-/// An index: its table, and what clients know of it.
-pub trait SearchIndex: Send + Sync {
-    /// What clients know.
-    fn description(&self) -> &Description;
-
-    /// All groups of the table.
-    fn groups(&self) -> Vec<GroupView<'_>>;
-
-    /// Bytes in memory.
-    fn resident_bytes(&self) -> u64;
-}
-
-/// An index that may be replaced while it is served.
-pub trait CurrentIndex: Send + Sync + 'static {
-    /// The index that answers requests from now on.
-    fn current(&self) -> Arc<dyn SearchIndex>;
-}
-
 /// A collection that is searched without showing the queries.
 pub struct SearchServer {
-    index: Box<dyn CurrentIndex>,
+    index: StoredIndex,
+    description: Description,
 }
 
 impl SearchServer {
-    /// Serves an index.
-    pub fn new(index: impl CurrentIndex) -> Self {
-        SearchServer { index: Box::new(index) }
+    /// Serves an index. Clients fetch its documents from the application `documents` of the same service.
+    ///
+    /// # Errors
+    /// If a question would be too long, or a number of the index is out of its range.
+    pub fn new(index: StoredIndex, documents: String) -> Result<Self, SearchError> {
+        Ok(SearchServer { description: Description::new(&index, documents)?, index })
     }
-}
 
-/// The responses to the queries of some requests, in one pass.
-fn respond(
-    index: &dyn SearchIndex,
-    requests: &[&Vec<RowsQuery>],
-    cancel: &AtomicBool,
-) -> Result<Vec<Vec<Vec<ScoreResponse>>>, SearchError> {
-    let (description, groups) = (index.description(), index.groups());
-    let queries: Vec<&RowsQuery> = requests.iter().flat_map(|queries| queries.iter()).collect();
-    let (parameters, shape) = (description.parameters(), description.shape());
-    let mut responses = Vec::with_capacity(queries.len());
-    for some in queries.chunks(MAX_QUERIES) {
-        responses.extend(answer(parameters, shape, 0..shape.groups(), &groups, some, cancel)?);
+    /// What clients know.
+    pub fn description(&self) -> &Description {
+        &self.description
     }
-    let mut rest = responses.into_iter();
-    Ok(requests.iter().map(|queries| rest.by_ref().take(queries.len()).collect()).collect())
+
+    /// The responses to the queries of some requests, in one pass.
+    fn respond(
+        &self,
+        requests: &[&Vec<RowsQuery>],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<Vec<Vec<ScoreResponse>>>, SearchError> {
+        let (parameters, shape) = (self.description.parameters(), self.description.shape());
+        let queries: Vec<&RowsQuery> = requests.iter().flat_map(|queries| queries.iter()).collect();
+        let groups = self.index.table().groups();
+        let mut responses = answer(parameters, shape, 0..shape.groups(), &groups, &queries, cancel)?.into_iter();
+        Ok(requests.iter().map(|queries| responses.by_ref().take(queries.len()).collect()).collect())
+    }
 }
 
 impl_registering_server!(SearchServer);
@@ -67,12 +54,11 @@ impl ServerHalf for SearchServer {
     type Error = SearchError;
 
     fn describe(&self) -> Vec<u8> {
-        self.index.current().description().to_bytes()
+        self.description.to_bytes()
     }
 
     fn limits(&self) -> Limits {
-        let index = self.index.current();
-        let (description, most) = (index.description(), index.description().most_questions());
+        let (description, most) = (&self.description, self.description.most_questions());
         let queries = most * description.directory().asked();
         let answer_bytes = description.answer_bytes(most);
         Limits {
@@ -87,7 +73,7 @@ impl ServerHalf for SearchServer {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.index.current().resident_bytes()
+        self.index.table().memory_bytes() as u64
     }
 
     fn answer(&self, request: &Request<'_, ()>, call: &Call<'_>) -> Result<Vec<u8>, SearchError> {
@@ -96,21 +82,19 @@ impl ServerHalf for SearchServer {
 
     /// Requests are answered together, up to the queries of one pass.
     fn group(&self, request: &Request<'_, ()>) -> Group {
-        let index = self.index.current();
-        let description = index.description();
+        let description = &self.description;
         let queries = request.query.len() * description.directory().asked() / description.query_bytes(1);
         Group { id: 0, weight: queries.max(1), most: MAX_QUERIES }
     }
 
-    /// All requests are answered from one index. Those for another one are refused.
+    /// Requests for another index are refused.
     fn answer_together(&self, requests: &[Request<'_, ()>], call: &Call<'_>) -> Vec<Result<Vec<u8>, SearchError>> {
-        let index = self.index.current();
         let answer = |some: &[(&Request<'_, ()>, &Vec<RowsQuery>)]| {
             let queries: Vec<_> = some.iter().map(|&(_, queries)| queries).collect();
-            let responses = respond(&*index, &queries, call.cancel)?;
-            Ok(responses.iter().map(|responses| message::write_answer(index.description(), responses)).collect())
+            let responses = self.respond(&queries, call.cancel)?;
+            Ok(responses.iter().map(|responses| message::write_answer(&self.description, responses)).collect())
         };
-        let read = |request: &Request<'_, ()>| message::read_request(index.description(), request.query);
+        let read = |request: &Request<'_, ()>| message::read_request(&self.description, request.query);
         together::answer_readable(requests, read, |some| together::answer_all_or_each(some, &answer))
     }
 }

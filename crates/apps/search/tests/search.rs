@@ -1,47 +1,18 @@
 //! Both halves through their public interface.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Axis};
-use unspoken_pir_scheme::dense::scores::ScoreShape;
-use unspoken_pir_scheme::dense::{GroupView, MaskSeed};
-use unspoken_pir_scheme::{PirParameters, Preset};
+use unspoken_pir_scheme::Preset;
+use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, ErrorKind, Request, ServerHalf,
 };
-use unspoken_search::{CurrentIndex, Description, SearchClient, SearchError, SearchIndex, SearchServer};
+use unspoken_search::{Description, SearchClient, SearchError, SearchServer};
 use unspoken_search_index::{Index, Plan, StoredIndex, Wish, directions};
 
 const WIDTH: usize = 32;
 const DOCUMENTS: usize = 6000;
-
-struct Served {
-    index: StoredIndex,
-    description: Description,
-}
-
-struct One(Arc<Served>);
-
-impl SearchIndex for Served {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-
-    fn groups(&self) -> Vec<GroupView<'_>> {
-        self.index.table().groups()
-    }
-
-    fn resident_bytes(&self) -> u64 {
-        self.index.table().memory_bytes() as u64
-    }
-}
-
-impl CurrentIndex for One {
-    fn current(&self) -> Arc<dyn SearchIndex> {
-        Arc::clone(&self.0) as Arc<dyn SearchIndex>
-    }
-}
 
 /// Vectors around 40 directions.
 fn vectors(seed: usize, count: usize) -> Array2<f32> {
@@ -53,11 +24,10 @@ fn vectors(seed: usize, count: usize) -> Array2<f32> {
 }
 
 struct Fixture {
-    parameters: PirParameters,
     vectors: Array2<f32>,
     index: Index,
     server: SearchServer,
-    description: Description,
+    dir: tempfile::TempDir,
 }
 
 impl Fixture {
@@ -70,19 +40,10 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         index.store(&parameters, dir.path(), Some("sines")).unwrap();
         let stored = StoredIndex::open(dir.path()).unwrap();
-        assert_eq!(stored.embedder(), Some("sines"));
-        let description = Description::new(
-            parameters.clone(),
-            *stored.shape(),
-            stored.directory().clone(),
-            stored.counts().to_vec(),
-            stored.id(),
-            "pir/documents".into(),
-        )
-        .unwrap();
-        let served = Served { index: stored, description: description.clone() };
-        let server = SearchServer::new(One(Arc::new(served)));
-        Fixture { parameters, vectors, index, server, description }
+        let server = SearchServer::new(stored, "pir/documents".into()).unwrap();
+        let description = server.description();
+        assert_eq!((description.documents(), description.embedder()), ("pir/documents", "sines"));
+        Fixture { vectors, index, server, dir }
     }
 
     fn client(&self) -> SearchClient {
@@ -128,7 +89,7 @@ fn the_nearest_documents_are_found_and_their_cosines_have_the_predicted_error() 
         let best = fixture.vectors.dot(&query).iter().copied().fold(f32::NEG_INFINITY, f32::max);
         assert!((fixture.vectors.index_axis(Axis(0), member).dot(&query) - best).abs() < 0.01);
     }
-    let ratio = (squares / count).sqrt() / fixture.description.cosine_deviation();
+    let ratio = (squares / count).sqrt() / fixture.server.description().cosine_deviation();
     assert!((0.7..1.1).contains(&ratio), "{ratio:.3} times the predicted deviation");
 }
 
@@ -140,7 +101,7 @@ fn requests_have_one_length_whatever_they_ask_and_are_answered_together() {
     for (number, client) in clients.iter_mut().enumerate() {
         let encoded = client.encode(&[fixture.vectors.row(100 * number).to_vec()]).unwrap();
         let query = client.query(&encoded).unwrap();
-        assert_eq!(query.len(), fixture.description.query_bytes(1));
+        assert_eq!(query.len(), fixture.server.description().query_bytes(1));
         requests.push((encoded, query));
     }
     // The second request is damaged; the others have their answers.
@@ -182,22 +143,28 @@ fn an_index_that_was_replaced_is_an_honest_error() {
 #[test]
 fn hostile_descriptions_and_vectors_are_refused() {
     let fixture = Fixture::new(4, 1, 2, 1);
-    let bytes = fixture.description.to_bytes();
+    let bytes = fixture.server.describe();
     assert!(Description::read(&bytes, false).unwrap_err().to_string().contains("a secure one"));
     for at in [0, 10, bytes.len() / 2, bytes.len() - 1] {
         let mut damaged = bytes.clone();
         damaged[at] ^= 4;
         assert!(Description::read(&damaged, true).is_err(), "byte {at}");
     }
-    let description = |asked: usize, counts: Vec<u32>| {
-        let directory = fixture.description.directory().clone().asking(asked);
-        let (parameters, shape) = (fixture.parameters.clone(), *fixture.description.shape());
-        Description::new(parameters, shape, directory, counts, [1; 16], String::new())
+    let served = |asked: usize, documents: &str| {
+        let index = StoredIndex::open(fixture.dir.path()).unwrap().asking(asked);
+        SearchServer::new(index, documents.into())
     };
-    assert!(description(2, vec![1; 4]).is_ok());
-    let room = ScoreShape::cluster_documents(&fixture.parameters) as u32;
-    for (asked, counts) in [(0, vec![1; 4]), (5, vec![1; 4]), (2, vec![1; 3]), (2, vec![room + 1; 4])] {
-        assert!(description(asked, counts.clone()).is_err(), "{asked} {counts:?}");
+    assert!(served(4, "").is_ok());
+    for (asked, documents) in [(0, ""), (5, ""), (2, "d".repeat(257).as_str())] {
+        assert!(served(asked, documents).is_err(), "{asked} {documents}");
+    }
+    // Counts that no index has, in a manifest and so in a description.
+    let path = fixture.dir.path().join("search.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for counts in [vec![1; 3], vec![2048; 4]] {
+        manifest["counts"] = counts.clone().into();
+        std::fs::write(&path, manifest.to_string()).unwrap();
+        assert!(served(2, "").is_err(), "{counts:?}");
     }
     let client = fixture.client();
     for (vector, said) in [

@@ -7,6 +7,7 @@
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rayon::prelude::*;
 use unspoken_ring::SecretRng;
+use zeroize::Zeroizing;
 
 /// Rounds of k-means.
 const ROUNDS: usize = 12;
@@ -138,15 +139,15 @@ pub(crate) fn blocks(centres: &Array2<f32>, groups: usize) -> Vec<usize> {
     order
 }
 
-/// The `most` blocks to ask for a vector: those of the clusters nearest to it. `order` is that of [`blocks`].
-pub fn nearest_blocks(similarities: &[f32], groups: usize, most: usize) -> Vec<usize> {
-    let mut best: Vec<(usize, f32)> = similarities
-        .chunks(groups)
-        .map(|block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max))
-        .enumerate()
-        .collect();
-    best.sort_by(|a, b| b.1.total_cmp(&a.1));
-    best.into_iter().take(most).map(|(block, _)| block).collect()
+/// The `most` blocks of the clusters most similar to a vector, the most similar first; of equal ones the first.
+/// `similarities` are those of the clusters, in the order of [`blocks`].
+pub(crate) fn nearest_blocks(similarities: &[f32], groups: usize, most: usize) -> Zeroizing<Vec<usize>> {
+    let best = |block: &[f32]| block.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let best: Zeroizing<Vec<f32>> = Zeroizing::new(similarities.chunks(groups).map(best).collect());
+    let mut order = Zeroizing::new((0..best.len()).collect::<Vec<usize>>());
+    order.sort_by(|&a, &b| best[b].total_cmp(&best[a]));
+    order.truncate(most);
+    order
 }
 
 #[cfg(test)]
@@ -192,8 +193,8 @@ mod tests {
         assert!(order.chunks(2).all(|pair| pair[0] % 6 == pair[1] % 6), "{order:?}");
         assert_eq!(blocks(&centres, 5).len(), 12);
         let similarities = [0.1, 0.2, 0.9, 0.0, 0.3, 0.3];
-        assert_eq!(nearest_blocks(&similarities, 2, 2), [1, 2]);
-        assert_eq!(nearest_blocks(&similarities, 2, 9), [1, 2, 0]);
-        assert_eq!(nearest_blocks(&[0.5; 4], 1, 3), [0, 1, 2]);
+        assert_eq!(*nearest_blocks(&similarities, 2, 2), [1, 2]);
+        assert_eq!(*nearest_blocks(&similarities, 2, 9), [1, 2, 0]);
+        assert_eq!(*nearest_blocks(&[0.5; 4], 1, 3), [0, 1, 2]);
     }
 }

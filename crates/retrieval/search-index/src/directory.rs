@@ -1,9 +1,13 @@
 //! What clients know of an index: the centres of its clusters.
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView1};
+use zeroize::Zeroizing;
 
 use crate::clusters::nearest_blocks;
 use crate::vectors::Quantised;
+
+/// Blocks that a question asks, at most: the service answers its queries in one pass.
+pub const MAX_ASKED: usize = 64;
 
 /// The centres of the clusters, by which a client chooses the blocks that it asks.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,12 +55,11 @@ impl Directory {
         Directory { asked, ..self }
     }
 
-    /// The `most` blocks of the clusters nearest to a vector. Its length does not matter.
-    pub fn blocks(&self, vector: &[f32], most: usize) -> Vec<usize> {
-        let similarity = |centre: ndarray::ArrayView1<'_, i8>| {
-            centre.iter().zip(vector).map(|(&byte, x)| f32::from(byte) * x).sum::<f32>()
-        };
-        let similarities: Vec<f32> = self.centres.outer_iter().map(similarity).collect();
+    /// The `most` blocks of the clusters nearest to a vector, the nearest first. Its length does not matter.
+    pub fn blocks(&self, vector: &[f32], most: usize) -> Zeroizing<Vec<usize>> {
+        let similarity =
+            |centre: ArrayView1<'_, i8>| centre.iter().zip(vector).map(|(&byte, x)| f32::from(byte) * x).sum::<f32>();
+        let similarities: Zeroizing<Vec<f32>> = Zeroizing::new(self.centres.outer_iter().map(similarity).collect());
         nearest_blocks(&similarities, self.groups, most)
     }
 }

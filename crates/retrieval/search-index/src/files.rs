@@ -5,10 +5,11 @@
 //! DIR/table.bin     the coordinates, in the order of the table
 //! DIR/centres.bin   the centres of the clusters
 //! ```
-//! `search.json` is replaced last, so a directory without it is no index.
+//! `search.json` is written last, and removed first when another index takes the place of one, so a directory without
+//! it is no index.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,19 @@ impl Index {
 }
 
 impl StoredIndex {
+    /// Ends the index of a directory before its files, or what belongs to them, are replaced: until another one is
+    /// stored, none can be opened. A directory without an index stays as it is.
+    ///
+    /// # Errors
+    /// If the manifest cannot be removed.
+    pub fn end(dir: &Path) -> Result<(), IndexError> {
+        let path = dir.join(MANIFEST);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(IndexError::io("remove", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads an index and prepares its table, which takes half a second for each group of columns.
     ///
     /// # Errors
@@ -170,6 +184,17 @@ impl StoredIndex {
         &self.directory
     }
 
+    /// The same index for questions that ask another number of blocks.
+    #[must_use]
+    pub fn asking(self, asked: usize) -> Self {
+        StoredIndex { directory: self.directory.asking(asked), ..self }
+    }
+
+    /// Number of positions: of documents and of places where there is none.
+    pub fn positions(&self) -> u64 {
+        (self.counts.len() * ScoreShape::cluster_documents(self.parameters())) as u64
+    }
+
     /// Number of documents in each cluster, in the order of the blocks.
     pub fn counts(&self) -> &[u32] {
         &self.counts
@@ -183,5 +208,45 @@ impl StoredIndex {
     /// Name of the embedder that made the vectors, if it is known.
     pub fn embedder(&self) -> Option<&str> {
         self.embedder.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, Wish};
+    use crate::vectors::directions;
+
+    #[test]
+    fn an_index_is_read_as_it_was_written_or_refused() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let vectors = directions(Array2::from_shape_fn((50, 8), |(i, j)| ((i * 7 + j * 3) % 11) as f32 - 5.0)).unwrap();
+        let wish = Wish { documents: 50, width: 8, link: 1e7, cores: 1.0, memory: 1 << 30 };
+        let plan = Plan::new(&parameters, &wish, [1, 1, 1]);
+        let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([5; 16])).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        index.store(&parameters, dir.path(), None).unwrap();
+        let stored = StoredIndex::open(dir.path()).unwrap();
+        assert_eq!((stored.shape(), stored.directory()), (index.shape(), index.directory()));
+        assert_eq!((stored.counts(), stored.embedder()), (&[50][..], None));
+        assert_eq!(stored.table().bytes(), index.table_bytes(&parameters).unwrap());
+        let refused = || StoredIndex::open(dir.path()).unwrap_err().to_string();
+        for (name, said) in [(TABLE, "other bytes"), (CENTRES, "other bytes"), (MANIFEST, "the manifest of an index")] {
+            let path = dir.path().join(name);
+            let bytes = fs::read(&path).unwrap();
+            let mut damaged = bytes.clone();
+            damaged[0] ^= 1;
+            fs::write(&path, damaged).unwrap();
+            assert!(refused().contains(said), "{name}: {}", refused());
+            fs::write(&path, &bytes[1..]).unwrap();
+            assert!(refused().contains(said), "{name}: {}", refused());
+            fs::write(&path, bytes).unwrap();
+        }
+        let manifest = fs::read_to_string(dir.path().join(MANIFEST)).unwrap();
+        fs::write(dir.path().join(MANIFEST), manifest.replace("\"format\": 1", "\"format\": 2")).unwrap();
+        assert!(refused().contains("found format 2"), "{}", refused());
+        StoredIndex::end(dir.path()).unwrap();
+        assert!(refused().contains("search.json"), "{}", refused());
+        StoredIndex::end(dir.path()).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_pir_scheme::dense::scores::ScoreShape;
 
 use crate::clusters::{Clusters, blocks};
-use crate::directory::Directory;
+use crate::directory::{Directory, MAX_ASKED};
 use crate::error::IndexError;
 use crate::plan::Plan;
 use crate::vectors::Quantised;
@@ -72,7 +72,7 @@ impl Index {
     }
 
     /// The row of a block for a coordinate in a group, a byte for each column. The last column is the check.
-    pub fn row(&self, [block, coordinate, group]: [usize; 3]) -> Vec<u8> {
+    fn row(&self, [block, coordinate, group]: [usize; 3]) -> Vec<u8> {
         let room = self.room();
         let cluster = block * self.shape.groups() + group;
         let members = &self.positions[cluster * room..(cluster + 1) * room];
@@ -91,7 +91,7 @@ impl Index {
             positions.filter_map(|position| Some((position, self.cosine(self.positions[position]?, direction))))
         };
         let mut found: Vec<(usize, f32)> =
-            self.directory.blocks(direction, asked).into_iter().flat_map(of_block).collect();
+            self.directory.blocks(direction, asked).iter().flat_map(|&block| of_block(block)).collect();
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         found.truncate(most);
         found
@@ -139,39 +139,31 @@ impl Index {
         Index { directory: self.directory.asking(asked), ..self }
     }
 
-    /// The least number of blocks to ask so that a part `recall` of the `most` nearest neighbours of some vectors of
-    /// the index is in them, the vectors themselves left out.
-    pub fn asked_for(&self, directions: ArrayView2<'_, f32>, sample: &[usize], most: usize, recall: f64) -> usize {
-        let (blocks, room) = (self.shape.blocks(), self.room() * self.shape.groups());
-        let mut block_of = vec![0; directions.nrows()];
-        for (position, member) in self.positions.iter().enumerate() {
-            member.iter().for_each(|&member| block_of[member as usize] = position / room);
-        }
-        let ranks_of = |&number: &usize| {
-            let mut ranks = vec![0; blocks];
-            let order = self.directory.blocks(&directions.row(number).to_vec(), blocks);
-            order.iter().enumerate().for_each(|(rank, &block)| ranks[block] = rank);
-            neighbours(directions, number, most).into_iter().map(|member| ranks[block_of[member]]).collect::<Vec<_>>()
-        };
-        let mut ranks: Vec<usize> = sample.par_iter().flat_map_iter(ranks_of).collect();
-        ranks.sort_unstable();
-        let found = (ranks.len() as f64 * recall).ceil() as usize;
-        ranks.get(found.saturating_sub(1)).map_or(1, |rank| rank + 1)
-    }
-
-    /// The part of the `most` nearest neighbours of some vectors of the index that a client finds, the vectors
-    /// themselves left out.
-    pub fn recall(&self, directions: ArrayView2<'_, f32>, sample: &[usize], most: usize) -> f64 {
-        let of_vector = |&number: &usize| {
+    /// The part of the `most` nearest neighbours of some vectors of the index that a client finds if it asks 1, 2 and
+    /// more blocks, up to [`MAX_ASKED`]. The vectors themselves are left out.
+    pub fn recalls(&self, directions: ArrayView2<'_, f32>, sample: &[usize], most: usize) -> Vec<f64> {
+        let asked = self.shape.blocks().min(MAX_ASKED);
+        let room = self.room() * self.shape.groups();
+        let found_of = |&number: &usize| {
+            let direction = directions.row(number).to_vec();
             let exact = neighbours(directions, number, most);
-            let found = self.search(&directions.row(number).to_vec(), self.directory.asked(), most + 1);
-            let found =
-                found.iter().filter_map(|&(position, _)| self.positions[position].map(|member| member as usize));
-            let found: Vec<usize> = found.filter(|&member| member != number).take(most).collect();
-            [found.iter().filter(|member| exact.contains(member)).count(), exact.len()]
+            let mut best: Vec<(f32, usize)> = Vec::new();
+            let blocks = self.directory.blocks(&direction, asked);
+            let found = blocks.iter().map(|&block| {
+                let members = self.positions[block * room..(block + 1) * room].iter().flatten();
+                let others = members.filter(|&&member| member as usize != number);
+                best.extend(others.map(|&member| (self.cosine(member, &direction), member as usize)));
+                best.sort_by(|a, b| b.0.total_cmp(&a.0));
+                best.truncate(most);
+                best.iter().filter(|(_, member)| exact.contains(member)).count()
+            });
+            found.collect::<Vec<usize>>()
         };
-        let counts = sample.par_iter().map(of_vector).reduce(|| [0; 2], |[a, b], [c, d]| [a + c, b + d]);
-        counts[0] as f64 / counts[1].max(1) as f64
+        let add = |a: Vec<usize>, b: Vec<usize>| a.into_iter().zip(b).map(|(a, b)| a + b).collect();
+        let found = sample.par_iter().map(found_of).reduce(|| vec![0; asked], add);
+        let all = sample.len() * most.min(directions.nrows().saturating_sub(1));
+        // Without neighbours all of them are found.
+        found.into_iter().map(|found| if all == 0 { 1.0 } else { found as f64 / all as f64 }).collect()
     }
 }
 

@@ -8,7 +8,7 @@ mod index;
 mod plan;
 mod vectors;
 
-pub use directory::Directory;
+pub use directory::{Directory, MAX_ASKED};
 pub use error::IndexError;
 pub use files::StoredIndex;
 pub use index::Index;

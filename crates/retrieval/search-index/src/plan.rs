@@ -4,6 +4,7 @@ use unspoken_pir_scheme::PirParameters;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, ScoreShape};
 use unspoken_pir_scheme::dense::{Packing, RowsQuery};
 
+use crate::directory::MAX_ASKED;
 use crate::error::IndexError;
 
 /// Part of the room for documents that is used, at most: clusters of different sizes need room.
@@ -15,11 +16,12 @@ const ASKED: f64 = 0.1;
 /// Most rows that are tried: a query has 3.5 bytes for each.
 const MAX_ROWS: usize = 1 << 16;
 
-/// Seconds of one core for each byte of the table: of a pass, and of each query in it. Measured on AVX2.
+/// Seconds of one core for each byte of the table: of a pass, and of each query in it. From a pass over a gigabyte for
+/// one query and for eight, on a core without AVX-512.
 const PASS_SECONDS: f64 = 1.0e-10;
 const QUERY_SECONDS: f64 = 0.66e-10;
 
-/// Seconds of one core for packing a group for a query, measured on AVX2.
+/// Seconds of one core for packing a group for a query. An estimate: no benchmark measures it yet.
 const PACKING_SECONDS: f64 = 6e-3;
 
 /// What a layout is chosen for.
@@ -84,10 +86,10 @@ impl Plan {
         let most_blocks = (MAX_ROWS / wish.width).max(1);
         let plan = |groups: usize| {
             let blocks = clusters.div_ceil(groups);
-            let asked = if blocks * groups <= 2 { blocks } else { ((blocks as f64 * ASKED).ceil() as usize).max(1) };
-            Plan::new(parameters, wish, [blocks, groups, asked.min(blocks)])
+            let asked = (blocks as f64 * ASKED).ceil() as usize;
+            Plan::new(parameters, wish, [blocks, groups, asked.min(MAX_ASKED)])
         };
-        let groups = clusters.div_ceil(most_blocks)..=clusters.min(1024);
+        let groups = clusters.div_ceil(most_blocks)..=clusters.min(ScoreShape::MAX_GROUPS);
         let mut plans: Vec<Plan> = groups.map(plan).collect();
         let least = plans.iter().map(|plan| plan.memory_bytes).min();
         plans.retain(|plan| plan.memory_bytes <= wish.memory);
@@ -108,5 +110,42 @@ impl Plan {
             true => 1,
             false => (documents as f64 / (FILLED * room as f64)).ceil() as usize,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_pir_scheme::Preset;
+
+    use super::*;
+
+    fn wish(documents: usize, width: usize) -> Wish {
+        Wish { documents, width, link: 1e7, cores: 2.0, memory: 8 << 30 }
+    }
+
+    #[test]
+    fn plans_have_room_for_all_documents_and_the_first_is_the_fastest() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let room = ScoreShape::cluster_documents(&parameters);
+        for (documents, width) in [(1, 1), (2047, 384), (2048, 384), (1_000_000, 384), (10_000_000, 64)] {
+            let plans = Plan::all(&parameters, &wish(documents, width)).unwrap();
+            assert!(plans.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));
+            for plan in plans {
+                assert!(plan.blocks * plan.groups * room >= documents, "{plan:?}");
+                assert!((1..=plan.blocks.min(MAX_ASKED)).contains(&plan.asked), "{plan:?}");
+                assert!(plan.blocks == 1 || plan.blocks * width <= MAX_ROWS, "{plan:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_the_least_that_is_needed() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let wish = wish(1_000_000, 384);
+        let least = Plan::all(&parameters, &wish).unwrap().iter().map(|plan| plan.memory_bytes).min().unwrap();
+        assert!(Plan::all(&parameters, &Wish { memory: least, ..wish }).is_ok());
+        let refused = Plan::all(&parameters, &Wish { memory: least - 1, ..wish }).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{} MiB for the smallest layout", least >> 20)), "{refused}");
+        assert!(matches!(Plan::all(&parameters, &Wish { documents: 0, ..wish }), Err(IndexError::Empty)));
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use unspoken_database::Database;
 use unspoken_pir::PirServer;
-use unspoken_pir_scheme::dense::GroupView;
 use unspoken_protocol::ApplicationDescription;
-use unspoken_search::{CurrentIndex, Description, SearchIndex, SearchServer};
+use unspoken_search::{Description, SearchServer};
 use unspoken_search_index::StoredIndex;
 use unspoken_server::Applications;
 
@@ -37,55 +36,28 @@ pub const KIND: Kind = Kind {
     load,
 };
 
-/// An index that is served until the service ends.
-struct Served {
-    index: StoredIndex,
-    description: Description,
-}
-
-/// The only one.
-struct Current(Arc<Served>);
-
-impl SearchIndex for Served {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-
-    fn groups(&self) -> Vec<GroupView<'_>> {
-        self.index.table().groups()
-    }
-
-    fn resident_bytes(&self) -> u64 {
-        self.index.table().memory_bytes() as u64
-    }
-}
-
-impl CurrentIndex for Current {
-    fn current(&self) -> Arc<dyn SearchIndex> {
-        Arc::clone(&self.0) as Arc<dyn SearchIndex>
-    }
-}
-
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let index = StoredIndex::open(offer.path())?;
     let preset = index.parameters().name();
     anyhow::ensure!(!index.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
-    let asked = offer.option("asked")?.unwrap_or(index.directory().asked());
-    let documents = format!("{}-documents", offer.name());
-    let description = Description::new(
-        index.parameters().clone(),
-        *index.shape(),
-        index.directory().clone().asking(asked),
-        index.counts().to_vec(),
-        index.id(),
-        documents.clone(),
-    )?;
+    let index = match offer.option("asked")? {
+        Some(asked) => index.asking(asked),
+        None => index,
+    };
     let path = offer.path().join(DOCUMENTS);
     let database =
         Database::open(&path).with_context(|| format!("cannot serve the documents in {}", path.display()))?;
-    let (application, count) = (offer.name(), description.document_count());
+    let (found, needed) = (database.snapshot().records(), index.positions());
+    anyhow::ensure!(
+        found == needed,
+        "{} has {found} documents, needed one for each of the {needed} positions of the index; build it again",
+        path.display()
+    );
+    let documents = format!("{}-documents", offer.name());
+    let server = SearchServer::new(index, documents.clone())?;
+    let (application, description) = (offer.name(), server.description());
+    let (count, asked) = (description.document_count(), description.directory().asked());
     tracing::info!(application, documents = count, asked, "index opened");
-    let server = SearchServer::new(Current(Arc::new(Served { index, description })));
     let applications = offer.add(server, applications)?;
     Ok(applications.with(&documents, PirServer::new(Arc::new(database))?)?)
 }

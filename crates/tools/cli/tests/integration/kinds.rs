@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Service, complaint, text, unspoken};
+use crate::support::{Service, complaint, npy, text, unspoken};
 use tempfile::TempDir;
 use unspoken_database::{Builder, Record};
 use unspoken_digits_model::{Image, LabelledImages, TrainOptions, fit};
@@ -112,14 +112,6 @@ impl Files {
         };
         arguments.iter().map(|&argument| argument.to_owned()).collect()
     }
-}
-
-fn npy(shape: &str, values: impl IntoIterator<Item = f32>) -> Vec<u8> {
-    let mut bytes = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
-    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
-    bytes.extend(format!("{head:69}\n").into_bytes());
-    bytes.extend(values.into_iter().flat_map(f32::to_le_bytes));
-    bytes
 }
 
 /// The number after `label` in a line that begins with it.

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Service, complaint, text, unspoken};
+use crate::support::{Service, complaint, npy, text, unspoken};
 
 /// Words with vectors in two directions and a little of their own: sea and land.
 const WORDS: [(&str, [f32; 4]); 6] = [
@@ -41,6 +41,8 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     let other = path("other.csv");
     let refused = ["search", "build", "--from", &other, "--value", "text", "--words", &table, &path("other")];
     assert!(complaint(&unspoken(&refused)).contains("record 0 of"), "no word is known");
+    let refused = ["search", "build", "--from", &documents, "--key", "text", "--words", &table, &path("other")];
+    assert!(complaint(&unspoken(&refused)).contains("found documents with keys"));
 
     let service = Service::start(&["--data-dir", &path("data"), "--search", &collection], Stdio::null());
     let state = path("state");
@@ -52,10 +54,18 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     assert_eq!(names, ["harbour ship", "ship wave", "mountain", "meadow tree"]);
     let cosine = |hit: &Value| hit["cosine"].as_f64().unwrap();
     assert!((0.97..1.01).contains(&cosine(&found[0])) && cosine(&found[2]) < 0.5, "{found:?}");
-    // The table is another one than the vectors of the collection are of.
-    std::fs::write(path("narrow.txt"), "ship 1 2\nwave 2 1\n").unwrap();
-    let narrow = path("narrow.txt");
-    let refused = complaint(&unspoken(&[&ask[..], &["--words", &narrow, "ship"]].concat()));
+    std::fs::write(path("tree.npy"), npy("(4,)", WORDS[3].1)).unwrap();
+    let vector = path("tree.npy");
+    let found = text(&unspoken(&[&ask[..], &["--vector", &vector, "-k", "1"]].concat()));
+    assert!(found.ends_with("  meadow tree\n"), "{found}");
+    // Other vectors than those of the collection.
+    std::fs::write(path("others.txt"), "ship 1 2 3 4\nwave 2 1 0 0\n").unwrap();
+    let others = path("others.txt");
+    let refused = complaint(&unspoken(&[&ask[..], &["--words", &others, "ship"]].concat()));
+    assert!(refused.contains("needed what made the vectors of the documents"), "{refused}");
+    std::fs::write(path("narrow.npy"), npy("(2,)", [1.0, 2.0])).unwrap();
+    let narrow = path("narrow.npy");
+    let refused = complaint(&unspoken(&[&ask[..], &["--vector", &narrow]].concat()));
     assert!(refused.contains("needed 4, as the documents have"), "{refused}");
     let other = ["search", "ask", "--url", &service.url, "--application", "search/places-documents"];
     let refused = complaint(&unspoken(&[&other[..], &["--state-dir", &state, "--words", &table, "ship"]].concat()));

@@ -8,7 +8,7 @@ use crate::client::{PirSecret, nearest};
 use crate::dense::query::RowsQuery;
 use crate::dense::scores::response::ScoreResponse;
 use crate::dense::scores::shape::{RANGE, ScoreShape};
-use crate::error::{SchemeError, range};
+use crate::error::SchemeError;
 
 /// Deviations that the score of the last column of a cluster may differ from the one that the client computes.
 const MAX_DEVIATIONS: f64 = 8.0;
@@ -28,9 +28,7 @@ impl PirSecret {
         rng: &mut SecretRng,
     ) -> Result<RowsQuery, SchemeError> {
         if declassify(block >= shape.blocks()) {
-            let needed = format!("less than {}", shape.blocks());
-            // The block is secret, its number must not be in the message.
-            return Err(range("ask for scores: number of blocks", shape.blocks() as u64, needed));
+            return Err(SchemeError::Index { pieces: shape.blocks() as u64 });
         }
         let direction = direction(shape, vector)?;
         let modulus = self.parameters().ring().log2_modulus().exp2();

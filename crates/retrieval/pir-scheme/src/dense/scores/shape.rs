@@ -29,6 +29,9 @@ pub struct ScoreShape {
 }
 
 impl ScoreShape {
+    /// Most groups of columns.
+    pub const MAX_GROUPS: usize = 1 << MAX_GROUP_BITS;
+
     /// A table for vectors of `width` coordinates from -127 to 127 whose Euclidean norm is at most `norm`: `blocks`
     /// blocks above each other, and `groups` groups of columns beside each other.
     ///
@@ -41,7 +44,7 @@ impl ScoreShape {
         };
         check("lay out a table of vectors: coordinates of a vector", width, MAX_ROWS)?;
         check("lay out a table of vectors: blocks of rows", blocks, MAX_ROWS / width as u64)?;
-        check("lay out a table of vectors: groups of columns", groups, 1 << MAX_GROUP_BITS)?;
+        check("lay out a table of vectors: groups of columns", groups, Self::MAX_GROUPS as u64)?;
         // The column of the check has a one in each row at least.
         let least = (width as f64).sqrt();
         let most = (127.0 * least).ceil();

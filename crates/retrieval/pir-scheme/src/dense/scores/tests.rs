@@ -132,7 +132,7 @@ fn vectors_and_shapes_that_mean_nothing_are_refused() {
     let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
     let mut vector = random(1, 32);
     let mut ask = |block, vector: &[f32]| fixture.secret.score_query(&shape, block, vector, &mut fixture.rng);
-    assert!(matches!(ask(2, &vector), Err(SchemeError::Range { .. })));
+    assert!(matches!(ask(2, &vector), Err(SchemeError::Index { pieces: 2 })));
     assert!(matches!(ask(0, &vector[1..]), Err(SchemeError::Format { .. })));
     assert!(matches!(ask(0, &[0.0; 32]), Err(SchemeError::Format { .. })));
     for wrong in [f32::NAN, f32::INFINITY] {

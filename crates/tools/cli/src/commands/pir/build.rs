@@ -73,7 +73,7 @@ pub struct Arguments {
 }
 
 /// A speed in Mbit/s.
-fn link(text: &str) -> Result<f64, String> {
+pub fn link(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(speed) if (0.001..=1e6).contains(&speed) => Ok(speed),
         _ => Err(format!("found {text}, needed Mbit/s from 0.001 to 1000000")),

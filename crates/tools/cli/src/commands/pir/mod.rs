@@ -16,6 +16,7 @@ mod shard;
 mod upload;
 mod verify;
 
+pub use build::link;
 pub use records::RecordOptions;
 
 /// Build, change and maintain databases for private retrieval, and retrieve their records

@@ -9,9 +9,10 @@ use unspoken_client::{ClientError, ServiceClient};
 use unspoken_pir::{Answer, PirClient, PirOptions, Question};
 use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{ApplicationError, ErrorKind};
-use unspoken_search::{Hit, SearchClient, SearchError};
+use unspoken_search::{Description, Hit, SearchClient, SearchError};
+use unspoken_wire::is_application_name;
 
-use super::vectors::{self, Embedder};
+use super::vectors::{self, Embedder, TextEmbedder};
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
 use crate::progress::Bars;
@@ -47,11 +48,12 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
-    let vector = match &arguments.vector {
-        Some(path) => vectors::read_one(path)?,
+    let (vector, embedder) = match &arguments.vector {
+        Some(path) => (vectors::read_one(path)?, None),
         None => {
             let embedder = arguments.words.open()?.context("needed --words: the one the collection was built with")?;
-            embedder.vector(&arguments.text.join(" "), || "the query".into())?
+            let made = embedder.vectors(&[arguments.text.join(" ")], |_| "the query".into())?;
+            (made.into_raw_vec_and_offset().0, Some(embedder))
         }
     };
     let (transport, application, state) = arguments.target.open(&cancel)?;
@@ -59,7 +61,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut step = |step| bars.step(step);
     let mut search = ServiceClient::<SearchClient>::connect(transport, &application, (), &state, &mut step, &cancel)?;
     let description = search.description();
+    check_embedder(embedder.as_ref(), description)?;
     let (documents, most) = (description.documents().to_owned(), description.document_count());
+    anyhow::ensure!(
+        is_application_name(&documents),
+        "found {documents:?} as the name of the application of the documents, needed a name of applications; do not \
+         trust this service"
+    );
     let (transport, state) = arguments.target.open_beside(&documents)?;
     let options = PirOptions::new(Mode::Packed, state.clone());
     // Connected before the first question, so that the time of its answer says nothing.
@@ -86,6 +94,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         eprint!("documents\n{}", usage_lines(fetch.usage()));
     }
     print(arguments.json, hits, &answers)
+}
+
+/// Refuses a table of words that did not make the vectors of the documents.
+fn check_embedder(embedder: Option<&TextEmbedder>, description: &Description) -> anyhow::Result<()> {
+    let Some(name) = embedder.map(TextEmbedder::name) else { return Ok(()) };
+    let needed = description.embedder();
+    anyhow::ensure!(
+        name == needed,
+        "the vector of the query is the {name}; needed what made the vectors of the documents: {}",
+        if needed.is_empty() { "its name is not known, so give --vector" } else { needed }
+    );
+    Ok(())
 }
 
 /// Whether the error depends on what an answer decrypts to.

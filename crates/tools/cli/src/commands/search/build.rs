@@ -1,6 +1,6 @@
 //! `unspoken search build`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -9,13 +9,12 @@ use serde_json::json;
 use unspoken_database::{Builder, Record};
 use unspoken_offers::SEARCH_DOCUMENTS;
 use unspoken_pir_scheme::dense::MaskSeed;
-use unspoken_pir_scheme::dense::scores::ScoreShape;
-use unspoken_pir_scheme::{PirParameters, Preset, TableKind};
+use unspoken_pir_scheme::{Preset, TableKind};
 use unspoken_ring::SecretRng;
-use unspoken_search_index::{Index, Plan, Wish, directions};
+use unspoken_search_index::{Index, Plan, StoredIndex, Wish, directions};
 
 use super::vectors::{self, Embedder, TextEmbedder};
-use crate::commands::pir::RecordOptions;
+use crate::commands::pir::{RecordOptions, link};
 use crate::interrupt;
 use crate::progress::{Bars, note};
 
@@ -36,7 +35,7 @@ const SHOWN: usize = 8;
 /// measured on documents of the collection.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// File or directory of the documents: .csv, .tsv, .jsonl, .json, .sqlite, .parquet, or a folder of files
+    /// File of the documents: .csv, .tsv, .jsonl, .json, .sqlite or .parquet
     #[arg(long)]
     from: PathBuf,
     #[command(flatten)]
@@ -53,9 +52,9 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0.95, value_parser = part)]
     recall: f64,
     /// Speed of the clients' link, in Mbit/s, for the choice of the layout
-    #[arg(long, default_value_t = 100.0)]
+    #[arg(long, default_value_t = 100.0, value_parser = link)]
     link: f64,
-    /// Memory of the table at the service, in MiB [default: three bytes for each coordinate, or 256 MiB]
+    /// Memory of the table at the service, in MiB [default: three bytes for each coordinate, at least 256 MiB]
     #[arg(long, value_name = "MIB")]
     memory: Option<u64>,
     /// Build nothing: show the layouts and what a question would cost with each
@@ -82,7 +81,13 @@ fn part(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (source, _) = arguments.records.open(&arguments.from)?;
+    let (source, has_keys) = arguments.records.open(&arguments.from)?;
+    anyhow::ensure!(
+        !has_keys,
+        "found documents with keys in {}, needed documents without: they are found by their vectors; leave out --key, \
+         and give a table in the place of a folder",
+        arguments.from.display()
+    );
     let records: Vec<Vec<u8>> = source.map(|record| Ok(record?.value)).collect::<anyhow::Result<_>>()?;
     let embedder = arguments.words.open()?;
     let made = vectors_of(arguments, embedder.as_ref(), &records)?;
@@ -120,14 +125,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     ));
     let (index, recall) = asking(index, &vectors, arguments.recall);
     std::fs::create_dir_all(collection).with_context(|| format!("cannot create {}", collection.display()))?;
-    store_documents(arguments, &parameters, &index, &records)?;
+    // Until all files are there, the directory is no collection: positions of one belong to no other's documents.
+    StoredIndex::end(collection)?;
+    store_documents(collection, &index, &records)?;
     let name = embedder.as_ref().map(TextEmbedder::name).or(arguments.embedder.as_deref());
     index.store(&parameters, collection, name)?;
     let plan = Plan::new(&parameters, &wish, layout(&index));
     println!("documents   {documents}, {width} coordinates, built in {:.1} s", start.elapsed().as_secs_f64());
     println!("layout      {} blocks of {} clusters, {} of them asked", plan.blocks, plan.groups, plan.asked);
     println!("recall      {recall:.3} of the {NEIGHBOURS} nearest, on {} documents", documents.min(SAMPLED));
-    print_costs(&plan);
+    println!("memory      {} bytes for the table, at the service", plan.memory_bytes);
+    println!("question    {} bytes, and {} bytes of answer", plan.query_bytes, plan.answer_bytes);
+    println!("predicted   {:.2} s of one core for an answer", plan.core_seconds);
+    if recall < arguments.recall {
+        eprintln!("warning: the recall is below {}, whatever a question asks", arguments.recall);
+    }
     println!("serve it    unspoken serve --search {}", collection.display());
     Ok(())
 }
@@ -147,14 +159,12 @@ fn vectors_of(
         let path = arguments.vectors.as_ref().context("needed --vectors or --words")?;
         return vectors::read(path);
     };
-    let mut rows = Vec::new();
-    for (number, record) in records.iter().enumerate() {
-        let what = || format!("record {number} of {}", arguments.from.display());
-        let text = std::str::from_utf8(record).with_context(|| format!("{}: found no UTF-8 text", what()))?;
-        rows.extend(embedder.vector(text, what)?);
-    }
-    let width = rows.len() / records.len().max(1);
-    Ok(Array2::from_shape_vec((records.len(), width), rows)?)
+    let place = |number: usize| format!("record {number} of {}", arguments.from.display());
+    let text = |(number, record): (usize, &'_ Vec<u8>)| {
+        String::from_utf8(record.clone()).with_context(|| format!("{}: found no UTF-8 text", place(number)))
+    };
+    let texts: Vec<String> = records.iter().enumerate().map(text).collect::<anyhow::Result<_>>()?;
+    embedder.vectors(&texts, place)
 }
 
 fn layout(index: &Index) -> [usize; 3] {
@@ -165,37 +175,26 @@ fn layout(index: &Index) -> [usize; 3] {
 fn asking(index: Index, vectors: &Array2<f32>, wanted: f64) -> (Index, f64) {
     let step = (vectors.nrows() / SAMPLED).max(1);
     let sample: Vec<usize> = (0..vectors.nrows()).step_by(step).take(SAMPLED).collect();
-    let asked = index.asked_for(vectors.view(), &sample, NEIGHBOURS, wanted);
-    let index = index.asking(asked);
-    let recall = index.recall(vectors.view(), &sample, NEIGHBOURS);
-    (index, recall)
+    let recalls = index.recalls(vectors.view(), &sample, NEIGHBOURS);
+    let most = recalls.len();
+    let asked = recalls.iter().position(|&recall| recall >= wanted).map_or(most, |place| place + 1);
+    (index.asking(asked), recalls[asked - 1])
 }
 
-/// Stores the documents by position.
-fn store_documents(
-    arguments: &Arguments,
-    parameters: &PirParameters,
-    index: &Index,
-    records: &[Vec<u8>],
-) -> anyhow::Result<()> {
-    let directory = arguments.collection.as_ref().map(|path| path.join(SEARCH_DOCUMENTS)).unwrap_or_default();
+/// Stores the documents by position, in the place of those of an earlier collection.
+fn store_documents(collection: &Path, index: &Index, records: &[Vec<u8>]) -> anyhow::Result<()> {
+    let directory = collection.join(SEARCH_DOCUMENTS);
     let cancel = interrupt::on_ctrl_c()?;
     let mut bars = Bars::new();
-    let room = ScoreShape::cluster_documents(parameters) as u64;
-    debug_assert_eq!(index.positions().len() as u64 % room, 0);
-    let value = |position: &Option<u32>| position.map(|number| records[number as usize].clone()).unwrap_or_default();
-    let stored =
-        index.positions().iter().map(|position| Ok::<_, std::io::Error>(Record { key: None, value: value(position) }));
-    let builder = Builder { tables: TableKind::Dense, replace: arguments.replace, ..Builder::new(Preset::N11) };
+    let record = |position: &Option<u32>| {
+        let value = position.map(|number| records[number as usize].clone()).unwrap_or_default();
+        Ok::<_, std::io::Error>(Record { key: None, value })
+    };
+    let builder = Builder { tables: TableKind::Dense, replace: true, ..Builder::new(Preset::N11) };
+    let stored = index.positions().iter().map(record);
     builder.build(&directory, stored, |progress| bars.database(&progress), cancel.flag())?;
     bars.finish();
     Ok(())
-}
-
-fn print_costs(plan: &Plan) {
-    println!("memory      {} bytes for the table, at the service", plan.memory_bytes);
-    println!("question    {} bytes, and {} bytes of answer", plan.query_bytes, plan.answer_bytes);
-    println!("predicted   {:.2} s of one core for an answer", plan.core_seconds);
 }
 
 /// Prints what a question costs with each layout.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ndarray::{Array1, Array2, Ix1, Ix2};
+use ndarray::{Array2, Ix1, Ix2};
 use unspoken_embedding::{EmbeddingTable, TextReader};
 
 use crate::commands::embed::TableArguments;
@@ -33,35 +33,42 @@ pub struct TextEmbedder {
 impl Embedder {
     /// The embedder, if a table is given.
     pub fn open(&self) -> anyhow::Result<Option<TextEmbedder>> {
-        let open = |words: &PathBuf| {
-            let file = words.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let arguments = TableArguments::new(words.clone(), self.tokens.clone(), self.tensor.clone());
-            let table = arguments.read()?;
-            Ok(TextEmbedder { name: format!("mean of rows of {file}, {} tokens", table.tokens().len()), table })
-        };
-        self.words.as_ref().map(open).transpose()
+        let Some(words) = &self.words else { return Ok(None) };
+        let table = TableArguments::new(words.clone(), self.tokens.clone(), self.tensor.clone()).read()?;
+        let mut hasher = blake3::Hasher::new();
+        table.tokens().as_slice().iter().for_each(|token| {
+            hasher.update(&(token.len() as u64).to_le_bytes()).update(token.as_bytes());
+        });
+        for row in table.values().chunks(table.width()) {
+            hasher.update(&row.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
+        }
+        let name = format!("mean of the rows of the table {}", &hasher.finalize().to_hex()[..16]);
+        Ok(Some(TextEmbedder { table, name }))
     }
 }
 
 impl TextEmbedder {
-    /// What clients must use, too.
+    /// Identifies the table: clients must use it, too.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The vector of a text. `what` names it for errors.
-    pub fn vector(&self, text: &str, what: impl FnOnce() -> String) -> anyhow::Result<Vec<f32>> {
-        let ids = TextReader::new(self.table.tokens()).read(text).ids;
-        let mut sum = Array1::<f32>::zeros(self.table.width());
-        for row in ids.iter().filter_map(|&id| self.table.row(id as usize)) {
-            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+    /// The vectors of texts, one in each row. `place` names a text for errors.
+    pub fn vectors(&self, texts: &[String], place: impl Fn(usize) -> String) -> anyhow::Result<Array2<f32>> {
+        let reader = TextReader::new(self.table.tokens());
+        // The mean and the sum have one direction.
+        let mut sums = Array2::<f32>::zeros((texts.len(), self.table.width()));
+        for (number, (text, mut sum)) in texts.iter().zip(sums.outer_iter_mut()).enumerate() {
+            for row in reader.read(text).ids.iter().filter_map(|&id| self.table.row(id as usize)) {
+                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            anyhow::ensure!(
+                sum.iter().any(|&value| value != 0.0),
+                "{}: none of its words is in the table; leave it out, or use a table of its language",
+                place(number)
+            );
         }
-        anyhow::ensure!(
-            sum.iter().any(|&value| value != 0.0),
-            "{}: none of its words is in the table; leave it out, or use a table of its language",
-            what()
-        );
-        Ok(sum.to_vec())
+        Ok(sums)
     }
 }
 

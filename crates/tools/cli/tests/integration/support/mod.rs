@@ -27,6 +27,14 @@ pub fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+pub fn npy(shape: &str, values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    let mut bytes = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+    bytes.extend(format!("{head:69}\n").into_bytes());
+    bytes.extend(values.into_iter().flat_map(f32::to_le_bytes));
+    bytes
+}
+
 /// A service that ends when this value is dropped.
 pub struct Service {
     process: Child,
