@@ -146,8 +146,8 @@ macro_rules! impl_registered_client {
 /// [`CkksServerHalf`](crate::CkksServerHalf).
 #[macro_export]
 macro_rules! impl_registering_server {
-    ($server:ty) => {
-        impl $crate::KeyLoader for $server {
+    ($server:ty $(where $generic:ident: $bound:path)?) => {
+        impl$(<$generic: $bound>)? $crate::KeyLoader for $server {
             type Keys = ();
             type KeyError = $crate::ProtocolError;
 

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::description::Description;
 use crate::error::SearchError;
-use crate::message;
+use crate::message::{self, AnswerContent};
 
 /// A document that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,8 +47,9 @@ impl SearchClient {
     }
 
     /// All documents of the blocks that were asked for a vector, the nearest first. The order of equal scores is that
-    /// of the positions. `responses` are the bytes of the responses of all clusters of these blocks.
-    fn hits(&self, question: &EncodedVector, responses: &[u8]) -> Result<Vec<Hit>, SearchError> {
+    /// of the positions. `counts` are the columns of all clusters, `responses` the bytes of the responses of all
+    /// clusters of these blocks.
+    fn hits(&self, question: &EncodedVector, counts: &[usize], responses: &[u8]) -> Result<Vec<Hit>, SearchError> {
         let (parameters, shape) = (self.description.parameters(), self.description.shape());
         let (groups, room) = (shape.groups(), ScoreShape::cluster_documents(parameters));
         let scale = self.description.directory().scale();
@@ -56,12 +57,11 @@ impl SearchClient {
         let hits_of = |(cluster, bytes): (usize, &[u8])| -> Result<Vec<Hit>, SearchError> {
             let response = ScoreResponse::from_bytes(parameters, bytes)?;
             let scores = self.secret.scores(shape, &question.vector, &response)?;
-            let documents = self.description.counts()[cluster] as usize;
             let hit = |(column, score): (usize, &f32)| Hit {
                 position: (cluster * room + column) as u64,
                 cosine: score / scale,
             };
-            Ok(scores.iter().take(documents).enumerate().map(hit).collect())
+            Ok(scores.iter().take(counts[cluster]).enumerate().map(hit).collect())
         };
         let responses = responses.chunks_exact(ScoreResponse::byte_len(parameters));
         // All of them, before an error ends it.
@@ -145,15 +145,15 @@ impl ClientHalf for SearchClient {
     }
 
     fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), SearchError> {
-        message::answer_content(&self.description, answer, questions).map(drop)
+        AnswerContent::read(&self.description, answer, questions).map(drop)
     }
 
     fn read(&self, answer: &[u8], questions: &[EncodedVector]) -> Result<Vec<Vec<Hit>>, SearchError> {
-        let content = message::answer_content(&self.description, answer, questions.len())?;
+        let AnswerContent { counts, responses: content } =
+            AnswerContent::read(&self.description, answer, questions.len())?;
         let responses = self.description.directory().asked() * self.description.shape().groups();
         let length = responses * ScoreResponse::byte_len(self.description.parameters());
-        read_every(
-            questions.iter().zip(content.chunks_exact(length)).map(|(question, bytes)| self.hits(question, bytes)),
-        )
+        let each = questions.iter().zip(content.chunks_exact(length));
+        read_every(each.map(|(question, bytes)| self.hits(question, &counts, bytes)))
     }
 }

@@ -9,7 +9,7 @@ use unspoken_protocol::{
     ApplicationDescription, CHECKSUM_BYTES, Handshake, KeySetId, PirPresets, Protocol, ProtocolError, Registration,
     append_description_checksum, checked_description, limits,
 };
-use unspoken_search_index::{Directory, MAX_ASKED, StoredIndex};
+use unspoken_search_index::{Directory, ID_BYTES, MAX_ASKED, StoredIndex, build_number};
 
 use crate::error::SearchError;
 use crate::proto;
@@ -20,8 +20,8 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// Kind and version of the messages.
 const PROTOCOL: Protocol = Protocol { kind: "search", version: PROTOCOL_VERSION };
 
-/// Bytes that identify the content of an index.
-pub(crate) const ID_BYTES: usize = 16;
+/// Bytes of the number of columns of a cluster in an answer.
+pub(crate) const COUNT_BYTES: usize = size_of::<u16>();
 
 /// Largest scale: 127 for coordinates of which none is cut off, times the root of the largest width.
 const MAX_SCALE: f32 = 1e6;
@@ -38,7 +38,7 @@ pub struct Description {
     parameters: PirParameters,
     shape: ScoreShape,
     directory: Directory,
-    counts: Vec<u32>,
+    document_count: u64,
     id: [u8; ID_BYTES],
     documents: String,
     embedder: String,
@@ -54,7 +54,7 @@ impl Description {
             parameters: index.parameters().clone(),
             shape: *index.shape(),
             directory: index.directory().clone(),
-            counts: index.counts().to_vec(),
+            document_count: index.documents(),
             id: index.id(),
             documents,
             embedder: index.embedder().unwrap_or_default().to_owned(),
@@ -64,19 +64,14 @@ impl Description {
 
     /// The description, if its parts fit each other.
     fn checked(self) -> Result<Self, SearchError> {
-        let Description { parameters, shape, directory, counts, .. } = &self;
-        let clusters = shape.blocks() * shape.groups();
+        let Description { shape, directory, .. } = &self;
+        let clusters = self.clusters();
         let check = |what, found: usize, needed: usize| match found == needed {
             true => Ok(()),
             false => Err(SearchError::mismatch(what, found, needed)),
         };
         check("description: coordinates of the centres", directory.centres().ncols(), shape.width())?;
         check("description: centres", directory.centres().nrows(), clusters)?;
-        check("description: counts of clusters", counts.len(), clusters)?;
-        let room = ScoreShape::cluster_documents(parameters);
-        if let Some(count) = counts.iter().find(|&&count| count as usize > room) {
-            return Err(SearchError::mismatch("description: documents of a cluster", count, format!("at most {room}")));
-        }
         let most = shape.blocks().min(MAX_QUERIES);
         if !(1..=most).contains(&directory.asked()) {
             return Err(SearchError::mismatch(
@@ -114,7 +109,7 @@ impl Description {
             scale: self.directory.scale(),
             asked: self.directory.asked() as u32,
             centres: self.directory.centres().iter().map(|coordinate| coordinate.cast_unsigned()).collect(),
-            counts: self.counts.clone(),
+            document_count: self.document_count,
             index_id: self.id.to_vec(),
             documents: self.documents.clone(),
             embedder: self.embedder.clone(),
@@ -140,19 +135,24 @@ impl Description {
         &self.directory
     }
 
-    /// Number of documents in each cluster, in the order of the blocks.
-    pub fn counts(&self) -> &[u32] {
-        &self.counts
-    }
-
-    /// Number of documents.
+    /// Number of documents when the service described the index. It changes while clients ask.
     pub fn document_count(&self) -> u64 {
-        self.counts.iter().map(|&count| u64::from(count)).sum()
+        self.document_count
     }
 
-    /// Identifies the content of the index.
+    /// Number of clusters, in all blocks.
+    pub(crate) fn clusters(&self) -> usize {
+        self.shape.blocks() * self.shape.groups()
+    }
+
+    /// Identifies the build of the index.
     pub fn id(&self) -> [u8; ID_BYTES] {
         self.id
+    }
+
+    /// The upper 32 bits of the versions of the documents of this build.
+    pub fn build_number(&self) -> u32 {
+        build_number(self.id)
     }
 
     /// Name of the application from which documents are fetched, by position; empty if there is none.
@@ -186,7 +186,8 @@ impl Description {
     /// Length in bytes of the answer to a request of `questions` questions.
     pub fn answer_bytes(&self, questions: usize) -> usize {
         let responses = self.directory.asked() * self.shape.groups();
-        ID_BYTES + questions * responses * ScoreResponse::byte_len(&self.parameters) + CHECKSUM_BYTES
+        let counts = self.clusters() * COUNT_BYTES;
+        ID_BYTES + counts + questions * responses * ScoreResponse::byte_len(&self.parameters) + CHECKSUM_BYTES
     }
 }
 
@@ -220,8 +221,8 @@ impl ApplicationDescription for Description {
         let centres = Array2::from_shape_vec((blocks * groups, width), centres).expect("as many bytes as coordinates");
         let directory = Directory::described(centres, message.scale, groups, message.asked as usize);
         let id = sixteen("description: id of the index", &message.index_id)?;
-        let (counts, documents, embedder) = (message.counts, message.documents, message.embedder);
-        Description { parameters, shape, directory, counts, id, documents, embedder }.checked()
+        let (document_count, documents, embedder) = (message.document_count, message.documents, message.embedder);
+        Description { parameters, shape, directory, document_count, id, documents, embedder }.checked()
     }
 
     fn key_set(&self) -> KeySetId {

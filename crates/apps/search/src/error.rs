@@ -3,6 +3,7 @@
 use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
+use unspoken_search_index::IndexError;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum SearchError {
     /// The service has another index than the one that it described. Nothing was found.
     #[error("search: the index of the service was replaced meanwhile; ask again")]
     Replaced,
+    /// A fetched record is no document.
+    #[error(transparent)]
+    Document(IndexError),
     /// The operating system has no randomness.
     #[error(transparent)]
     Randomness(#[from] RingError),
@@ -34,6 +38,7 @@ impl ApplicationError for SearchError {
             SearchError::Protocol(error) => error.kind(),
             SearchError::Scheme(error) => error.kind(),
             SearchError::Replaced => ErrorKind::Mismatch,
+            SearchError::Document(_) => ErrorKind::Unreadable,
             SearchError::Randomness(_) => ErrorKind::Internal,
         }
     }

@@ -1,10 +1,12 @@
 //! Requests and answers: the id of the index, queries or responses, a checksum.
 
 use unspoken_pir_scheme::dense::RowsQuery;
-use unspoken_pir_scheme::dense::scores::ScoreResponse;
+use unspoken_pir_scheme::dense::scores::{ScoreResponse, ScoreShape};
 use unspoken_protocol::{append_checksum, checked};
 
-use crate::description::{Description, ID_BYTES};
+use unspoken_search_index::ID_BYTES;
+
+use crate::description::{COUNT_BYTES, Description};
 use crate::error::SearchError;
 
 /// Writes queries, those of each question one after the other.
@@ -32,25 +34,43 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Ve
         .collect::<Result<_, _>>()?)
 }
 
-/// Writes the responses to all queries, those of each query one after the other.
-pub(crate) fn write_answer(description: &Description, responses: &[Vec<ScoreResponse>]) -> Vec<u8> {
+/// Writes the number of columns of each cluster, and the responses to all queries, those of each query one after the
+/// other.
+pub(crate) fn write_answer(description: &Description, counts: &[u32], responses: &[Vec<ScoreResponse>]) -> Vec<u8> {
     let mut bytes = description.id().to_vec();
+    // A cluster has fewer columns than the ring has coefficients: 2^11, or 2^12.
+    counts.iter().for_each(|&count| bytes.extend((count as u16).to_le_bytes()));
     responses.iter().flatten().for_each(|response| bytes.extend(response.to_bytes()));
     append_checksum(&mut bytes);
     bytes
 }
 
-/// The bytes of the responses of an answer to a number of questions, after checks of all that is not encrypted.
-pub(crate) fn answer_content<'a>(
-    description: &Description,
-    bytes: &'a [u8],
-    questions: usize,
-) -> Result<&'a [u8], SearchError> {
-    let (found, needed) = (bytes.len(), description.answer_bytes(questions));
-    let content = of_index(description, checked("answer", bytes)?)?;
-    match found == needed {
-        true => Ok(content),
-        false => Err(SearchError::mismatch("answer", format!("{found} bytes"), format!("{needed} bytes"))),
+/// An answer to a number of questions, after checks of all that is not encrypted.
+pub(crate) struct AnswerContent<'a> {
+    /// Columns of each cluster that have or had a document: the first ones.
+    pub(crate) counts: Vec<usize>,
+    /// The bytes of the responses to the queries.
+    pub(crate) responses: &'a [u8],
+}
+
+impl<'a> AnswerContent<'a> {
+    pub(crate) fn read(description: &Description, bytes: &'a [u8], questions: usize) -> Result<Self, SearchError> {
+        let (found, needed) = (bytes.len(), description.answer_bytes(questions));
+        let content = of_index(description, checked("answer", bytes)?)?;
+        if found != needed {
+            return Err(SearchError::mismatch("answer", format!("{found} bytes"), format!("{needed} bytes")));
+        }
+        let (counts, responses) = content.split_at(description.clusters() * COUNT_BYTES);
+        let (counts, _) = counts.as_chunks::<COUNT_BYTES>();
+        let counts: Vec<usize> = counts.iter().map(|&count| usize::from(u16::from_le_bytes(count))).collect();
+        let room = ScoreShape::cluster_documents(description.parameters());
+        match counts.iter().find(|&&count| count > room) {
+            None => Ok(AnswerContent { counts, responses }),
+            Some(count) => {
+                let found = format!("{count} documents in a cluster");
+                Err(SearchError::mismatch("answer", found, format!("at most {room}")))
+            }
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! The service's half: the scores of all clusters of the blocks that it is asked for, without learning which.
 
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use unspoken_pir_scheme::dense::RowsQuery;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, answer, answer_memory_bytes};
 use unspoken_protocol::{Call, Group, Limits, Request, ServerHalf, impl_registering_server, together};
-use unspoken_search_index::StoredIndex;
+use unspoken_search_index::{IndexVersions, StoredIndex};
 
 use crate::description::{Description, MAX_QUERIES};
 use crate::error::SearchError;
@@ -14,26 +15,54 @@ use crate::message;
 /// Requests that wait for a pass, at most: those of one pass, and as many that arrive meanwhile.
 const MAX_WAITING: usize = 2 * MAX_QUERIES;
 
-/// A collection that is searched without showing the queries.
-pub struct SearchServer {
-    index: StoredIndex,
+/// A collection that is searched without showing the queries. It follows the index, also into another build.
+pub struct SearchServer<V> {
+    versions: V,
+    documents: String,
+    /// The last version that could be served.
+    last: RwLock<Arc<Served>>,
+}
+
+/// A version of the index, and what clients know of it.
+struct Served {
+    index: Arc<StoredIndex>,
     description: Description,
 }
 
-impl SearchServer {
+impl<V: IndexVersions> SearchServer<V> {
     /// Serves an index. Clients fetch its documents from the application `documents` of the same service.
     ///
     /// # Errors
     /// If a question would be too long, or a number of the index is out of its range.
-    pub fn new(index: StoredIndex, documents: String) -> Result<Self, SearchError> {
-        Ok(SearchServer { description: Description::new(&index, documents)?, index })
+    pub fn new(versions: V, documents: String) -> Result<Self, SearchError> {
+        let index = versions.current();
+        let description = Description::new(&index, documents.clone())?;
+        Ok(SearchServer { versions, documents, last: RwLock::new(Arc::new(Served { index, description })) })
     }
 
-    /// What clients know.
-    pub fn description(&self) -> &Description {
-        &self.description
+    /// The newest version, or an error if it cannot be served.
+    fn newest(&self) -> Result<Arc<Served>, SearchError> {
+        let (index, last) = (self.versions.current(), self.last());
+        if Arc::ptr_eq(&index, &last.index) {
+            return Ok(last);
+        }
+        let description = Description::new(&index, self.documents.clone())?;
+        let served = Arc::new(Served { index, description });
+        *self.last.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&served);
+        Ok(served)
     }
 
+    fn last(&self) -> Arc<Served> {
+        Arc::clone(&self.last.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The newest version that can be served.
+    fn served(&self) -> Arc<Served> {
+        self.newest().unwrap_or_else(|_| self.last())
+    }
+}
+
+impl Served {
     /// The responses to the queries of some requests, in one pass.
     fn respond(
         &self,
@@ -42,23 +71,28 @@ impl SearchServer {
     ) -> Result<Vec<Vec<Vec<ScoreResponse>>>, SearchError> {
         let (parameters, shape) = (self.description.parameters(), self.description.shape());
         let queries: Vec<&RowsQuery> = requests.iter().flat_map(|queries| queries.iter()).collect();
-        let groups = self.index.table().groups();
+        let groups = self.index.groups();
         let mut responses = answer(parameters, shape, 0..shape.groups(), &groups, &queries, cancel)?.into_iter();
         Ok(requests.iter().map(|queries| responses.by_ref().take(queries.len()).collect()).collect())
     }
 }
 
-impl_registering_server!(SearchServer);
+impl_registering_server!(SearchServer<V> where V: IndexVersions);
 
-impl ServerHalf for SearchServer {
+impl<V: IndexVersions> ServerHalf for SearchServer<V> {
     type Error = SearchError;
 
     fn describe(&self) -> Vec<u8> {
-        self.description.to_bytes()
+        self.served().description.to_bytes()
+    }
+
+    fn check_ready(&self) -> Result<(), SearchError> {
+        self.newest().map(drop)
     }
 
     fn limits(&self) -> Limits {
-        let (description, most) = (&self.description, self.description.most_questions());
+        let served = self.served();
+        let (description, most) = (&served.description, served.description.most_questions());
         let queries = most * description.directory().asked();
         let answer_bytes = description.answer_bytes(most);
         Limits {
@@ -73,7 +107,7 @@ impl ServerHalf for SearchServer {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.index.table().memory_bytes() as u64
+        self.last().index.memory_bytes() as u64
     }
 
     fn answer(&self, request: &Request<'_, ()>, call: &Call<'_>) -> Result<Vec<u8>, SearchError> {
@@ -82,19 +116,22 @@ impl ServerHalf for SearchServer {
 
     /// Requests are answered together, up to the queries of one pass.
     fn group(&self, request: &Request<'_, ()>) -> Group {
-        let description = &self.description;
+        let served = self.served();
+        let description = &served.description;
         let queries = request.query.len() * description.directory().asked() / description.query_bytes(1);
         Group { id: 0, weight: queries.max(1), most: MAX_QUERIES }
     }
 
-    /// Requests for another index are refused.
+    /// All requests are answered from one version. Those for another build are refused.
     fn answer_together(&self, requests: &[Request<'_, ()>], call: &Call<'_>) -> Vec<Result<Vec<u8>, SearchError>> {
+        let served = self.served();
+        let (description, counts) = (&served.description, served.index.counts());
         let answer = |some: &[(&Request<'_, ()>, &Vec<RowsQuery>)]| {
             let queries: Vec<_> = some.iter().map(|&(_, queries)| queries).collect();
-            let responses = self.respond(&queries, call.cancel)?;
-            Ok(responses.iter().map(|responses| message::write_answer(&self.description, responses)).collect())
+            let responses = served.respond(&queries, call.cancel)?;
+            Ok(responses.iter().map(|responses| message::write_answer(description, counts, responses)).collect())
         };
-        let read = |request: &Request<'_, ()>| message::read_request(&self.description, request.query);
+        let read = |request: &Request<'_, ()>| message::read_request(description, request.query);
         together::answer_readable(requests, read, |some| together::answer_all_or_each(some, &answer))
     }
 }

@@ -1,15 +1,17 @@
 //! Both halves through their public interface.
 
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLock};
 
 use ndarray::{Array2, Axis};
 use unspoken_pir_scheme::Preset;
 use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, ErrorKind, Request, ServerHalf,
+    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, Call, ClientHalf, ClientId, ErrorKind, Request,
+    ServerHalf, append_checksum,
 };
 use unspoken_search::{Description, SearchClient, SearchError, SearchServer};
-use unspoken_search_index::{Index, Plan, StoredIndex, Wish, directions};
+use unspoken_search_index::{Index, IndexEdit, IndexVersions, Plan, StoredIndex, Wish, directions};
 
 const WIDTH: usize = 32;
 const DOCUMENTS: usize = 6000;
@@ -23,10 +25,27 @@ fn vectors(seed: usize, count: usize) -> Array2<f32> {
     .unwrap()
 }
 
+/// The version that a test has read last.
+#[derive(Clone)]
+struct Versions(Arc<RwLock<Arc<StoredIndex>>>);
+
+impl Versions {
+    fn new(index: StoredIndex) -> Self {
+        Versions(Arc::new(RwLock::new(Arc::new(index))))
+    }
+}
+
+impl IndexVersions for Versions {
+    fn current(&self) -> Arc<StoredIndex> {
+        Arc::clone(&self.0.read().unwrap())
+    }
+}
+
 struct Fixture {
     vectors: Array2<f32>,
     index: Index,
-    server: SearchServer,
+    versions: Versions,
+    server: SearchServer<Versions>,
     dir: tempfile::TempDir,
 }
 
@@ -36,19 +55,30 @@ impl Fixture {
         let vectors = vectors(1, DOCUMENTS);
         let wish = Wish { documents: DOCUMENTS, width: WIDTH, link: 1e7, cores: 2.0, memory: 1 << 30 };
         let plan = Plan::new(&parameters, &wish, [blocks, groups, asked]);
-        let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([masks; 16])).unwrap();
+        let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([masks; 16]), &mut |_, _| ()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        index.store(&parameters, dir.path(), Some("sines")).unwrap();
-        let stored = StoredIndex::open(dir.path()).unwrap();
-        let server = SearchServer::new(stored, "pir/documents".into()).unwrap();
-        let description = server.description();
+        index.store(&parameters, dir.path(), [masks; 16], Some("sines")).unwrap();
+        let versions = Versions::new(StoredIndex::open(dir.path()).unwrap());
+        let server = SearchServer::new(versions.clone(), "pir/documents".into()).unwrap();
+        let fixture = Fixture { vectors, index, versions, server, dir };
+        let description = fixture.description();
         assert_eq!((description.documents(), description.embedder()), ("pir/documents", "sines"));
-        Fixture { vectors, index, server, dir }
+        assert_eq!(description.document_count(), DOCUMENTS as u64);
+        fixture
+    }
+
+    fn description(&self) -> Description {
+        Description::read(&self.server.describe(), true).unwrap()
+    }
+
+    /// Takes up the version on disk.
+    fn refresh(&self) {
+        let newer = self.versions.current().newer(self.dir.path()).unwrap().unwrap();
+        *self.versions.0.write().unwrap() = Arc::new(newer);
     }
 
     fn client(&self) -> SearchClient {
-        let description = Description::read(&self.server.describe(), true).unwrap();
-        SearchClient::open(description, (), None).unwrap()
+        SearchClient::open(self.description(), (), None).unwrap()
     }
 
     fn ask(&self, query: &[u8]) -> Result<Vec<u8>, SearchError> {
@@ -89,7 +119,7 @@ fn the_nearest_documents_are_found_and_their_cosines_have_the_predicted_error() 
         let best = fixture.vectors.dot(&query).iter().copied().fold(f32::NEG_INFINITY, f32::max);
         assert!((fixture.vectors.index_axis(Axis(0), member).dot(&query) - best).abs() < 0.01);
     }
-    let ratio = (squares / count).sqrt() / fixture.server.description().cosine_deviation();
+    let ratio = (squares / count).sqrt() / fixture.description().cosine_deviation();
     assert!((0.7..1.1).contains(&ratio), "{ratio:.3} times the predicted deviation");
 }
 
@@ -101,7 +131,7 @@ fn requests_have_one_length_whatever_they_ask_and_are_answered_together() {
     for (number, client) in clients.iter_mut().enumerate() {
         let encoded = client.encode(&[fixture.vectors.row(100 * number).to_vec()]).unwrap();
         let query = client.query(&encoded).unwrap();
-        assert_eq!(query.len(), fixture.server.description().query_bytes(1));
+        assert_eq!(query.len(), fixture.description().query_bytes(1));
         requests.push((encoded, query));
     }
     // The second request is damaged; the others have their answers.
@@ -141,6 +171,45 @@ fn an_index_that_was_replaced_is_an_honest_error() {
 }
 
 #[test]
+fn a_client_finds_what_was_added_after_it_connected() {
+    let fixture = Fixture::new(4, 1, 4, 1);
+    let mut client = fixture.client();
+    let vector: Vec<f32> = fixture.vectors.row(5).iter().map(|x| -x).collect();
+    let mut nearest = || {
+        let encoded = client.encode(&[vector.clone()]).unwrap();
+        let query = client.query(&encoded).unwrap();
+        client.read(&fixture.ask(&query).unwrap(), &encoded).unwrap()[0][0]
+    };
+    assert!(nearest().cosine < 0.9);
+    let mut edit = IndexEdit::open(fixture.dir.path()).unwrap();
+    let position = edit.add(&vector).unwrap();
+    edit.commit().unwrap();
+    fixture.refresh();
+    let found = nearest();
+    assert_eq!(found.position, position);
+    assert!((found.cosine - 1.0).abs() < 0.02, "{found:?}");
+    assert_eq!(fixture.description().document_count(), DOCUMENTS as u64 + 1);
+    edit.remove(position);
+    edit.commit().unwrap();
+    fixture.refresh();
+    assert_ne!(nearest().position, position);
+}
+
+#[test]
+fn counts_that_no_cluster_has_are_refused() {
+    let fixture = Fixture::new(4, 1, 2, 1);
+    let mut client = fixture.client();
+    let encoded = client.encode(&[fixture.vectors.row(5).to_vec()]).unwrap();
+    let query = client.query(&encoded).unwrap();
+    let answer = fixture.ask(&query).unwrap();
+    let mut content = answer[..answer.len() - CHECKSUM_BYTES].to_vec();
+    content[16..18].copy_from_slice(&2048u16.to_le_bytes());
+    append_checksum(&mut content);
+    let refused = client.check_answer(&content, 1).unwrap_err();
+    assert!(refused.to_string().contains("2048 documents in a cluster"), "{refused}");
+}
+
+#[test]
 fn hostile_descriptions_and_vectors_are_refused() {
     let fixture = Fixture::new(4, 1, 2, 1);
     let bytes = fixture.server.describe();
@@ -152,19 +221,11 @@ fn hostile_descriptions_and_vectors_are_refused() {
     }
     let served = |asked: usize, documents: &str| {
         let index = StoredIndex::open(fixture.dir.path()).unwrap().asking(asked);
-        SearchServer::new(index, documents.into())
+        SearchServer::new(Versions::new(index), documents.into())
     };
     assert!(served(4, "").is_ok());
     for (asked, documents) in [(0, ""), (5, ""), (2, "d".repeat(257).as_str())] {
         assert!(served(asked, documents).is_err(), "{asked} {documents}");
-    }
-    // Counts that no index has, in a manifest and so in a description.
-    let path = fixture.dir.path().join("search.json");
-    let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    for counts in [vec![1; 3], vec![2048; 4]] {
-        manifest["counts"] = counts.clone().into();
-        std::fs::write(&path, manifest.to_string()).unwrap();
-        assert!(served(2, "").is_err(), "{counts:?}");
     }
     let client = fixture.client();
     for (vector, said) in [

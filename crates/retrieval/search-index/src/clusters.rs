@@ -32,9 +32,17 @@ pub(crate) struct Clusters {
 
 impl Clusters {
     /// Makes `count` clusters of at most `room` of the vectors of length 1. `count * room` vectors fit, or more.
-    pub(crate) fn new(vectors: ArrayView2<'_, f32>, count: usize, room: usize) -> Self {
-        let centres = centres(vectors, count);
+    /// `report` is told how many steps of how many are done.
+    pub(crate) fn new(
+        vectors: ArrayView2<'_, f32>,
+        count: usize,
+        room: usize,
+        report: &mut dyn FnMut(usize, usize),
+    ) -> Self {
+        let steps = ROUNDS + 1;
+        let centres = centres(vectors, count, &mut |round| report(round, steps));
         let members = members(vectors, &centres, room);
+        report(steps, steps);
         Clusters { centres, members }
     }
 }
@@ -51,13 +59,14 @@ fn shuffled(count: usize) -> Vec<usize> {
 }
 
 /// The centres that k-means finds among a sample of the vectors.
-fn centres(vectors: ArrayView2<'_, f32>, count: usize) -> Array2<f32> {
+fn centres(vectors: ArrayView2<'_, f32>, count: usize, report: &mut dyn FnMut(usize)) -> Array2<f32> {
     let mut order = shuffled(vectors.nrows());
     order.truncate((SAMPLED * count).max(count));
     let sample = vectors.select(Axis(0), &order);
     let start: Vec<usize> = (0..count).map(|cluster| cluster % order.len()).collect();
     let mut centres = sample.select(Axis(0), &start);
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        report(round);
         let nearest = nearest(sample.view(), &centres, 1);
         let mut sums = Array2::<f32>::zeros(centres.raw_dim());
         for (vector, clusters) in sample.outer_iter().zip(&nearest) {
@@ -168,18 +177,22 @@ mod tests {
     fn every_vector_is_in_one_cluster_with_room() {
         let vectors = around(10, 50);
         for (count, room) in [(10, 60), (10, 50), (1, 500), (500, 1), (7, 100)] {
-            let clusters = Clusters::new(vectors.view(), count, room);
+            let clusters = Clusters::new(vectors.view(), count, room, &mut |_, _| ());
             assert_eq!(clusters.members.len(), count);
             assert!(clusters.members.iter().all(|members| members.len() <= room), "{count} {room}");
             let mut all: Vec<usize> = clusters.members.concat();
             all.sort_unstable();
             assert_eq!(all, (0..500).collect::<Vec<_>>());
         }
-        let clusters = Clusters::new(vectors.view(), 20, 60);
+        let clusters = Clusters::new(vectors.view(), 20, 60, &mut |_, _| ());
         let pure =
             clusters.members.iter().filter(|members| members.iter().all(|member| member % 10 == members[0] % 10));
         assert!(pure.count() >= 14, "clusters follow the directions");
-        assert_eq!(Clusters::new(vectors.view(), 20, 60).members, clusters.members, "the same index again");
+        assert_eq!(
+            Clusters::new(vectors.view(), 20, 60, &mut |_, _| ()).members,
+            clusters.members,
+            "the same index again"
+        );
     }
 
     #[test]

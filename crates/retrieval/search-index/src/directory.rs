@@ -57,9 +57,18 @@ impl Directory {
 
     /// The `most` blocks of the clusters nearest to a vector, the nearest first. Its length does not matter.
     pub fn blocks(&self, vector: &[f32], most: usize) -> Zeroizing<Vec<usize>> {
+        nearest_blocks(&self.similarities(vector), self.groups, most)
+    }
+
+    /// The `most` clusters nearest to the vector of a document, the nearest first.
+    pub(crate) fn clusters(&self, vector: &[f32], most: usize) -> Zeroizing<Vec<usize>> {
+        nearest_blocks(&self.similarities(vector), 1, most)
+    }
+
+    /// The inner product of a vector with each centre.
+    fn similarities(&self, vector: &[f32]) -> Zeroizing<Vec<f32>> {
         let similarity =
             |centre: ArrayView1<'_, i8>| centre.iter().zip(vector).map(|(&byte, x)| f32::from(byte) * x).sum::<f32>();
-        let similarities: Zeroizing<Vec<f32>> = Zeroizing::new(self.centres.outer_iter().map(similarity).collect());
-        nearest_blocks(&similarities, self.groups, most)
+        Zeroizing::new(self.centres.outer_iter().map(similarity).collect())
     }
 }

@@ -21,6 +21,32 @@ pub enum IndexError {
         /// Coordinates of the first vector.
         needed: usize,
     },
+    /// A vector has another number of coordinates than those of the index.
+    #[error("vector of a new document: found {found} coordinates, needed {needed}, as the index has")]
+    OtherWidth {
+        /// Its coordinates.
+        found: usize,
+        /// Coordinates of a vector of the index.
+        needed: usize,
+    },
+    /// There is no room for a new document near its vector.
+    #[error("add a document: found the {clusters} nearest clusters full, needed room in one; build the index again")]
+    Full {
+        /// The clusters that it may go to.
+        clusters: usize,
+    },
+    /// An id is too long.
+    #[error("id of a document: found {found} bytes, needed at most {max}", max = crate::MAX_ID_BYTES)]
+    Id {
+        /// Bytes of the id.
+        found: usize,
+    },
+    /// A record is no document.
+    #[error("document: found {found} bytes of something else, needed the record of a document of this release")]
+    Record {
+        /// Bytes of the record.
+        found: usize,
+    },
     /// A vector has no direction.
     #[error(
         "index vectors: found {found} in vector {vector}, needed finite coordinates that are not all zero; leave it out"

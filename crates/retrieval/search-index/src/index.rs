@@ -23,7 +23,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Clusters vectors of length 1, one in each row, and lays them out as planned.
+    /// Clusters vectors of length 1, one in each row, and lays them out as planned. `report` is told how many steps of
+    /// how many are done.
     ///
     /// # Errors
     /// If there are none, more than the plan has room for, or the table has no such shape.
@@ -32,6 +33,7 @@ impl Index {
         directions: ArrayView2<'_, f32>,
         plan: &Plan,
         masks: MaskSeed,
+        report: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, IndexError> {
         if directions.is_empty() {
             return Err(IndexError::Empty);
@@ -44,7 +46,7 @@ impl Index {
         let quantised = Quantised::new(directions);
         let width = directions.ncols();
         let shape = ScoreShape::new([width, plan.blocks, plan.groups], quantised.norm(), masks)?;
-        let clusters = Clusters::new(directions, count, room);
+        let clusters = Clusters::new(directions, count, room, report);
         let order = blocks(&clusters.centres, plan.groups);
         let mut positions = vec![None; room * count];
         for (place, &cluster) in order.iter().enumerate() {
@@ -71,17 +73,6 @@ impl Index {
         &self.positions
     }
 
-    /// The row of a block for a coordinate in a group, a byte for each column. The last column is the check.
-    fn row(&self, [block, coordinate, group]: [usize; 3]) -> Vec<u8> {
-        let room = self.room();
-        let cluster = block * self.shape.groups() + group;
-        let members = &self.positions[cluster * room..(cluster + 1) * room];
-        let byte = |member: &Option<u32>| {
-            member.map_or(0, |member| self.coordinates[[member as usize, coordinate]]).cast_unsigned()
-        };
-        members.iter().map(byte).chain([self.shape.check_coordinate().cast_unsigned()]).collect()
-    }
-
     /// The `most` best positions for a vector of length 1 among the blocks that a client asks, with their cosines, as a
     /// client without errors of encryption finds them.
     pub fn search(&self, direction: &[f32], asked: usize, most: usize) -> Vec<(usize, f32)> {
@@ -97,24 +88,39 @@ impl Index {
         found
     }
 
-    /// The bytes of the table, group by group in the order of a dense table: for each 64 columns and each row, the
-    /// bytes of the columns.
+    /// The bytes of a group in the order of a dense table. The last column is the check.
+    ///
+    /// # Errors
+    /// If the table has no such group.
+    pub fn group_bytes(&self, parameters: &PirParameters, group: usize) -> Result<Vec<u8>, IndexError> {
+        let part = self.shape.part(parameters, group..group + 1)?;
+        let (width, room) = (self.shape.width(), self.room());
+        let mut bytes = vec![0; part.table_bytes(parameters)];
+        for block in 0..self.shape.blocks() {
+            let cluster = block * self.shape.groups() + group;
+            let members = &self.positions[cluster * room..(cluster + 1) * room];
+            for (column, member) in members.iter().enumerate() {
+                let Some(member) = *member else { continue };
+                for (row, coordinate) in self.coordinates.row(member as usize).iter().enumerate() {
+                    bytes[part.byte_at(block * width + row, column)] = coordinate.cast_unsigned();
+                }
+            }
+        }
+        let check = self.shape.check_coordinate().cast_unsigned();
+        (0..self.shape.rows()).for_each(|row| bytes[part.byte_at(row, room)] = check);
+        Ok(bytes)
+    }
+
+    /// The bytes of all groups.
     ///
     /// # Errors
     /// If the table has no such shape, which does not happen.
     pub fn table_bytes(&self, parameters: &PirParameters) -> Result<Vec<u8>, IndexError> {
-        let groups = self.shape.groups();
-        let part = self.shape.part(parameters, 0..groups)?;
-        let mut bytes = vec![0; part.table_bytes(parameters)];
-        let fill = |(group, bytes): (usize, &mut [u8])| -> Result<(), IndexError> {
-            for (row, (_, at)) in part.cells_of(parameters, group).enumerate() {
-                let (block, coordinate) = (row / self.shape.width(), row % self.shape.width());
-                part.write_cell(parameters, bytes, at, &self.row([block, coordinate, group]))?;
-            }
-            Ok(())
-        };
-        bytes.par_chunks_mut(part.group_bytes(parameters)).enumerate().try_for_each(fill)?;
-        Ok(bytes)
+        let groups: Vec<Vec<u8>> = (0..self.shape.groups())
+            .into_par_iter()
+            .map(|group| self.group_bytes(parameters, group))
+            .collect::<Result<_, _>>()?;
+        Ok(groups.concat())
     }
 
     /// Number of documents in each cluster, in the order of the blocks.

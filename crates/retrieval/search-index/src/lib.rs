@@ -2,15 +2,21 @@
 
 mod clusters;
 mod directory;
+mod document;
+mod edit;
 mod error;
-mod files;
 mod index;
+mod manifest;
 mod plan;
+mod stored;
 mod vectors;
 
 pub use directory::{Directory, MAX_ASKED};
+pub use document::{Document, MAX_ID_BYTES};
+pub use edit::IndexEdit;
 pub use error::IndexError;
-pub use files::StoredIndex;
 pub use index::Index;
+pub use manifest::{ID_BYTES, build_directory, build_number, is_index};
 pub use plan::{Plan, Wish};
+pub use stored::{IndexVersions, StoredIndex};
 pub use vectors::{Quantised, directions};

@@ -10,6 +10,9 @@ const CUT: f64 = 1e-4;
 /// Largest magnitude of a coordinate.
 const MAX_COORDINATE: f32 = 127.0;
 
+/// Factor by which a vector is made shorter until its coordinates fit an index.
+const SHORTENED: f32 = 0.99;
+
 /// The vectors of length 1 with these directions, one in each row. The similarity of two of them is the cosine.
 ///
 /// # Errors
@@ -37,6 +40,11 @@ fn length(vector: ArrayView1<'_, f32>) -> f64 {
     vector.iter().map(|&coordinate| f64::from(coordinate).powi(2)).sum::<f64>().sqrt()
 }
 
+/// The square of the norm.
+fn square(coordinates: ArrayView1<'_, i8>) -> i64 {
+    coordinates.iter().map(|&coordinate| i64::from(coordinate).pow(2)).sum()
+}
+
 /// Vectors of length 1 in coordinates of 8 bits: each is `scale` times the coordinate, rounded, and cut off at 127. Of
 /// all coordinates, one in ten thousand is cut off.
 #[derive(Clone, Debug)]
@@ -59,11 +67,24 @@ impl Quantised {
     pub fn with_scale(directions: ArrayView2<'_, f32>, scale: f32) -> Self {
         let coordinates =
             directions.mapv(|coordinate| (coordinate * scale).round().clamp(-MAX_COORDINATE, MAX_COORDINATE) as i8);
-        let square = |vector: ArrayView1<'_, i8>| vector.iter().map(|&byte| i64::from(byte).pow(2)).sum::<i64>();
-        let largest = (0..coordinates.nrows()).map(|vector| square(coordinates.row(vector))).max().unwrap_or_default();
+        let largest = coordinates.outer_iter().map(square).max().unwrap_or_default();
         // The column of the check has ones at least.
         let norm = (largest as f64).sqrt().max((coordinates.ncols() as f64).sqrt()).ceil() as u32;
         Quantised { coordinates, scale, norm }
+    }
+
+    /// The coordinates of another vector of length 1 for an index with this scale and largest norm. A vector that
+    /// rounding makes longer is shortened.
+    pub fn one(direction: &[f32], scale: f32, norm: u32) -> Vec<i8> {
+        let mut scale = scale;
+        loop {
+            let round = |coordinate: &f32| (coordinate * scale).round().clamp(-MAX_COORDINATE, MAX_COORDINATE) as i8;
+            let coordinates: Vec<i8> = direction.iter().map(round).collect();
+            if square(ArrayView1::from(&coordinates)) <= i64::from(norm).pow(2) {
+                return coordinates;
+            }
+            scale *= SHORTENED;
+        }
     }
 
     /// The coordinates, one vector in each row.
@@ -111,5 +132,13 @@ mod tests {
             assert!((score / quantised.scale() - cosine(i, j)).abs() < 0.01, "{i} {j}");
         }
         assert_eq!(Quantised::with_scale(made.view(), 1e-9).norm(), 10);
+        let one = made.row(7).to_vec();
+        assert_eq!(
+            Quantised::one(&one, quantised.scale(), quantised.norm()),
+            quantised.coordinates().row(7).to_vec(),
+            "as in the index"
+        );
+        let short = Quantised::one(&one, quantised.scale(), 50);
+        assert!((40..=50).contains(&square(ArrayView1::from(&short)).isqrt()), "{short:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use indicatif::{DecimalBytes, MultiProgress, ProgressBar, ProgressStyle};
 use unspoken_client::transport::UploadProgress;
 use unspoken_client::{Cost, Progress};
+use unspoken_collection as collection;
 use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
@@ -100,6 +101,12 @@ impl Bars {
             database::Phase::Encode => "encoding tables",
         };
         self.show(what, progress.done, progress.total, false);
+    }
+
+    /// Shows a step of building a collection.
+    pub fn collection(&mut self, step: &collection::Step) {
+        let (done, total) = step.counts();
+        self.show(step.name(), done, total, false);
     }
 
     /// Shows how many entries of a database were uploaded.

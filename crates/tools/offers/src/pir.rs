@@ -1,19 +1,16 @@
 //! Databases for private retrieval, and how the service follows their changes.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-use unspoken_database::{Database, Snapshot};
+use unspoken_database::{Database, DatabaseError, Snapshot};
 use unspoken_pir::PirServer;
 use unspoken_pir_scheme::{DatabaseVersion, TableKind, Tables};
 use unspoken_protocol::{ApplicationDescription, ServerHalf};
 use unspoken_server::Applications;
 
+use crate::follow::follow;
 use crate::kind::{ClientKind, Kind, Serving, State};
 use crate::offer::Offer;
-
-/// Interval between checks for changes.
-const LOOK: Duration = Duration::from_secs(1);
 
 pub const KIND: Kind = Kind {
     name: "pir",
@@ -44,11 +41,11 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
          makes: --offer pir-encrypted:NAME=DIR"
     );
     tell(&name, &snapshot, "database opened");
-    let follower = (name, Arc::downgrade(&opened));
+    let follower = Arc::downgrade(&opened);
     let server = PirServer::new(opened)?;
     check_device_memory(offer, &server, (snapshot.tables(), snapshot.table_bytes()))?;
     let applications = offer.add(server, applications)?;
-    std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;
+    follow(name, follower, refresh)?;
     Ok(applications)
 }
 
@@ -63,34 +60,16 @@ pub(crate) fn check_device_memory(
     offer.check_device_memory((answer + tables.part_bytes(), answer + table_bytes + keys))
 }
 
-/// Loads the versions that other processes commit, as long as the database is served.
-fn follow((name, database): &(String, Weak<Database>)) {
-    let mut complaint = String::new();
-    while let Some(database) = database.upgrade() {
-        let before = database.snapshot();
-        match database.refresh() {
-            Ok(changed) => {
-                if !std::mem::take(&mut complaint).is_empty() {
-                    tracing::info!(application = name, "the database can be read again");
-                }
-                if changed {
-                    let snapshot = database.snapshot();
-                    let rebuilt = snapshot.tables() != before.tables();
-                    let what = if rebuilt { "database replaced by one in another layout" } else { "database changed" };
-                    tell(name, &snapshot, what);
-                }
-            }
-            // The previous version stays; the check of readiness reports it.
-            Err(error) => {
-                let again = std::mem::replace(&mut complaint, error.to_string());
-                if again != complaint {
-                    tracing::error!(application = name, reason = complaint, "cannot take up the database's changes");
-                }
-            }
-        }
-        drop(database);
-        std::thread::sleep(LOOK);
+/// Loads the versions that other processes have committed.
+fn refresh(name: &str, database: &Database) -> Result<(), DatabaseError> {
+    let before = database.snapshot();
+    if database.refresh()? {
+        let snapshot = database.snapshot();
+        let rebuilt = snapshot.tables() != before.tables();
+        let what = if rebuilt { "database replaced by one in another layout" } else { "database changed" };
+        tell(name, &snapshot, what);
     }
+    Ok(())
 }
 
 fn tell(name: &str, snapshot: &Snapshot, what: &'static str) {

@@ -2,24 +2,20 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
-use unspoken_database::Database;
+use unspoken_collection::{Collection, CollectionError};
 use unspoken_pir::PirServer;
 use unspoken_protocol::ApplicationDescription;
 use unspoken_search::{Description, SearchServer};
-use unspoken_search_index::StoredIndex;
 use unspoken_server::Applications;
 
+use crate::follow::follow;
 use crate::kind::{ClientKind, Kind, KindOption, Serving, State};
 use crate::offer::Offer;
 
-/// Directory of the documents within that of the index.
-pub const DOCUMENTS: &str = "documents";
-
 pub const KIND: Kind = Kind {
     name: "search",
-    about: "a collection for private search; DIR is made by `unspoken search build`. Its documents are offered beside \
-            it, as NAME-documents",
+    about: "a collection for private search; DIR is made by `unspoken search build`, and its changes are served. Its \
+            documents are offered beside it, as NAME-documents",
     default_name: "search/{directory}",
     options: &[KindOption {
         name: "asked",
@@ -31,33 +27,33 @@ pub const KIND: Kind = Kind {
         kind: "search",
         about: "private search",
         command: "unspoken search ask",
-        class: "the command `unspoken search ask`: Python has no class for it yet",
+        class: "unspoken.SearchClient",
     }],
     load,
 };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
-    let index = StoredIndex::open(offer.path())?;
-    let preset = index.parameters().name();
-    anyhow::ensure!(!index.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
-    let index = match offer.option("asked")? {
-        Some(asked) => index.asking(asked),
-        None => index,
-    };
-    let path = offer.path().join(DOCUMENTS);
-    let database =
-        Database::open(&path).with_context(|| format!("cannot serve the documents in {}", path.display()))?;
-    let (found, needed) = (database.snapshot().records(), index.positions());
-    anyhow::ensure!(
-        found == needed,
-        "{} has {found} documents, needed one for each of the {needed} positions of the index; build it again",
-        path.display()
-    );
+    let collection = Arc::new(Collection::open(offer.path(), offer.option("asked")?)?);
+    let preset = collection.index().parameters().name().to_owned();
+    anyhow::ensure!(!collection.index().parameters().is_insecure(), "preset {preset} is for tests; build it again");
+    tell(offer.name(), &collection, "collection opened");
     let documents = format!("{}-documents", offer.name());
-    let server = SearchServer::new(index, documents.clone())?;
-    let (application, description) = (offer.name(), server.description());
-    let (count, asked) = (description.document_count(), description.directory().asked());
-    tracing::info!(application, documents = count, asked, "index opened");
+    let server = SearchServer::new(Arc::clone(&collection), documents.clone())?;
     let applications = offer.add(server, applications)?;
-    Ok(applications.with(&documents, PirServer::new(Arc::new(database))?)?)
+    follow(offer.name().to_owned(), Arc::downgrade(&collection), refresh)?;
+    Ok(applications.with(&documents, PirServer::new(collection)?)?)
+}
+
+/// Loads what other processes have committed or built.
+fn refresh(name: &str, collection: &Collection) -> Result<(), CollectionError> {
+    if collection.refresh()? {
+        tell(name, collection, "collection changed");
+    }
+    Ok(())
+}
+
+fn tell(name: &str, collection: &Collection, what: &'static str) {
+    let index = collection.index();
+    let (documents, asked) = (index.documents(), index.directory().asked());
+    tracing::info!(application = name, documents, asked, "{what}");
 }

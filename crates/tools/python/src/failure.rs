@@ -10,6 +10,7 @@ use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
 use unspoken_cnn::CnnError;
+use unspoken_collection::CollectionError;
 use unspoken_database::DatabaseError as DatabaseFailure;
 use unspoken_digits::DigitsError;
 use unspoken_digits_model::DigitsModelError;
@@ -27,6 +28,7 @@ use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
+use unspoken_search::SearchError;
 use unspoken_sources::SourceError;
 use unspoken_store::StoreError;
 use unspoken_sums::SumsError as SumsFailure;
@@ -75,6 +77,8 @@ pub(crate) enum Failure {
     Sums(SumsFailure),
     /// Building, reading or changing a database.
     Database(DatabaseFailure),
+    /// Building, reading or changing a collection.
+    Collection(CollectionError),
     /// A record that a bulk change could not put. Counted from 0.
     Record { name: String, number: u64, error: DatabaseFailure },
     /// Reading the records for a database.
@@ -184,6 +188,12 @@ impl From<DatabaseFailure> for Failure {
     }
 }
 
+impl From<CollectionError> for Failure {
+    fn from(error: CollectionError) -> Self {
+        Failure::Collection(error)
+    }
+}
+
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         Failure::Source(error)
@@ -227,6 +237,7 @@ impl From<Failure> for PyErr {
             Failure::Pool(error) => of_pool(&error),
             Failure::Sums(error) => of_sums(&error),
             Failure::Database(error) => of_database(&error),
+            Failure::Collection(error) => of_collection(&error),
             Failure::Record { name, number, error } => {
                 DatabaseError::new_err(format!("record {number} of {name}: {}", database_message(&error)))
             }
@@ -270,6 +281,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .or_else(|| as_exception(error, of_lookup))
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
+        .or_else(|| as_exception(error, of_search))
         .or_else(|| as_exception(error, of_unsealing))
         .or_else(|| as_exception(error, of_sums))
         .or_else(|| as_exception(error, of_matrix))
@@ -345,6 +357,25 @@ fn of_retrieval(error: &PirError) -> PyErr {
         }
         PirError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_search(error: &SearchError) -> PyErr {
+    match error {
+        SearchError::Protocol(error) => of_protocol(error),
+        SearchError::Replaced => MismatchError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_collection(error: &CollectionError) -> PyErr {
+    match error {
+        CollectionError::Documents(error) => of_database(error),
+        CollectionError::Exists { dir } => DatabaseError::new_err(format!(
+            "{} has a collection already; build in another directory, or pass replace=True",
+            dir.display()
+        )),
+        _ => DatabaseError::new_err(error.to_string()),
     }
 }
 

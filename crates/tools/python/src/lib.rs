@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod collection;
 mod connections;
 mod database;
 mod digits;
@@ -20,6 +21,7 @@ mod presets;
 mod progress;
 mod records;
 mod retrieval;
+mod search;
 mod sums;
 mod texts;
 
@@ -29,6 +31,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<collection::Collection>()?;
+    module.add_class::<collection::CollectionWriter>()?;
     module.add_class::<connections::Connection>()?;
     module.add_class::<connections::Service>()?;
     module.add_class::<database::Database>()?;

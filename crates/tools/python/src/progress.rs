@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use unspoken_client::Progress as ClientProgress;
 use unspoken_client::transport::{UploadProgress, Waiting};
+use unspoken_collection as collection;
 use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
@@ -30,6 +31,9 @@ pub(crate) enum Stage {
     FindingBuckets,
     WritingCells,
     EncodingTables,
+    Clustering,
+    MeasuringRecall,
+    PlacingDocuments,
 }
 
 impl Stage {
@@ -51,6 +55,9 @@ impl Stage {
             Stage::FindingBuckets => "finding buckets",
             Stage::WritingCells => "writing cells",
             Stage::EncodingTables => "encoding tables",
+            Stage::Clustering => "clustering",
+            Stage::MeasuringRecall => "measuring recall",
+            Stage::PlacingDocuments => "placing documents",
         }
     }
 
@@ -61,7 +68,7 @@ impl Stage {
             Stage::HashingKeys | Stage::SendingKeys => {
                 "{prefix:>15} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}"
             }
-            Stage::CheckingKeys => "{prefix:>15} {elapsed}",
+            Stage::CheckingKeys | Stage::MeasuringRecall => "{prefix:>15} {elapsed}",
             Stage::ReadingRecords => "{prefix:>15} {pos} {per_sec} {elapsed}",
             Stage::Waiting | Stage::KeysToSend | Stage::QueriesToSend => "{prefix:>15} {msg}",
             _ => "{prefix:>15} [{bar:30}] {pos}/{len} {elapsed} {msg}",
@@ -174,6 +181,17 @@ impl From<database::Progress> for Event {
     }
 }
 
+impl From<collection::Step> for Event {
+    fn from(step: collection::Step) -> Self {
+        match step {
+            collection::Step::Cluster { done, total } => Event::new(Stage::Clustering, done as u64, total as u64),
+            collection::Step::Measure => Event::new(Stage::MeasuringRecall, 0, 1),
+            collection::Step::Place { done, total } => Event::new(Stage::PlacingDocuments, done as u64, total as u64),
+            collection::Step::Store(progress) => progress.into(),
+        }
+    }
+}
+
 /// Progress as a callback receives it.
 #[pyclass(frozen, get_all, module = "unspoken")]
 pub(crate) struct Progress {
@@ -252,6 +270,7 @@ impl Counter {
             "encrypting" => Stage::Asking("encrypting"),
             "decrypting" => Stage::Asking("decrypting"),
             "answering files" => Stage::Asking("answering files"),
+            "embedding" => Stage::Asking("embedding"),
             _ => return Err(PyValueError::new_err(format!("count {stage:?}: found an unknown stage"))),
         };
         Ok(Counter { reporter: Reporter::from_argument(progress)?, stage })

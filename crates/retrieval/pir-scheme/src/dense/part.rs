@@ -104,10 +104,14 @@ impl DensePart {
         let places = self.shape.places(parameters);
         let padded = content.iter().copied().chain(std::iter::repeat(0)).take(cell_bytes);
         for (i, byte) in padded.enumerate() {
-            let column = i * places + at.place;
-            bytes[(column / BYTE_BLOCK * self.rows.len() + at.row) * BYTE_BLOCK + column % BYTE_BLOCK] = byte;
+            bytes[self.byte_at(at.row, i * places + at.place)] = byte;
         }
         Ok(())
+    }
+
+    /// Place of a byte among the bytes of its group. Rows count from the first row of the part.
+    pub fn byte_at(&self, row: usize, column: usize) -> usize {
+        (column / BYTE_BLOCK * self.rows.len() + row) * BYTE_BLOCK + column % BYTE_BLOCK
     }
 }
 

@@ -98,7 +98,15 @@ impl Target {
         Ok((transport, application, state))
     }
 
-    /// Opens another connection and the key directory of another application of the service.
+    /// Name of the application.
+    pub fn application(&self, cancel: &Cancel) -> anyhow::Result<String> {
+        match &self.application {
+            Some(name) => Ok(name.clone()),
+            None => choose_application(&self.connection.open()?, None, cancel),
+        }
+    }
+
+    /// Opens a connection and the key directory for an application of the service.
     pub fn open_beside(&self, application: &str) -> anyhow::Result<(Transport, StateDir)> {
         let root = self.state.path()?;
         let transport = self.connection.open()?;

@@ -1,6 +1,7 @@
 //! Tests of `unspoken search` at secure parameters.
 
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -41,8 +42,6 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     let other = path("other.csv");
     let refused = ["search", "build", "--from", &other, "--value", "text", "--words", &table, &path("other")];
     assert!(complaint(&unspoken(&refused)).contains("record 0 of"), "no word is known");
-    let refused = ["search", "build", "--from", &documents, "--key", "text", "--words", &table, &path("other")];
-    assert!(complaint(&unspoken(&refused)).contains("found documents with keys"));
 
     let service = Service::start(&["--data-dir", &path("data"), "--search", &collection], Stdio::null());
     let state = path("state");
@@ -70,4 +69,56 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     let other = ["search", "ask", "--url", &service.url, "--application", "search/places-documents"];
     let refused = complaint(&unspoken(&[&other[..], &["--state-dir", &state, "--words", &table, "ship"]].concat()));
     assert!(refused.contains("unspoken pir get"), "{refused}");
+}
+
+/// Asks until a document is found, or is no longer found: a service takes up changes within seconds.
+fn ask_until(ask: &[&str], document: &str, is_there: bool) -> String {
+    let start = Instant::now();
+    loop {
+        let found = text(&unspoken(ask));
+        if found.contains(document) == is_there {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{document}: {found}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_service_takes_up_changes_and_rebuilds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let lines = WORDS.map(|(word, v)| format!("{word} {} {} {} {}\n", v[0], v[1], v[2], v[3]));
+    std::fs::write(path("words.txt"), lines.concat()).unwrap();
+    let rows: Vec<String> = DOCUMENTS.iter().enumerate().map(|(id, text)| format!("{id},{text}\n")).collect();
+    std::fs::write(path("documents.csv"), format!("id,text\n{}", rows.concat())).unwrap();
+    let (documents, table, collection) = (path("documents.csv"), path("words.txt"), path("places"));
+    let columns = ["--key", "id", "--value", "text", "--words", &table];
+    let build = [&["search", "build", "--from", &documents][..], &columns].concat();
+    text(&unspoken(&[&build[..], &["--longest", "60", &collection]].concat()));
+    let service = Service::start(&["--data-dir", &path("data"), "--search", &collection], Stdio::null());
+    let state = path("state");
+    let target = ["--url", &service.url, "--application", "search/places", "--state-dir", &state];
+    let ask = [&["search", "ask"][..], &target, &["--words", &table, "--json", "meadow"]].concat();
+    let found = ask_until(&ask, "meadow tree", true);
+    assert!(found.starts_with("{\"cosine\":") && found.contains("\"id\":\"2\""), "{found}");
+
+    std::fs::write(path("more.csv"), "id,text\n9,meadow meadow\n0,ship harbour ship\n").unwrap();
+    let more = path("more.csv");
+    let put = [&["search", "put", "--from", &more][..], &columns, &[collection.as_str()]].concat();
+    assert_eq!(text(&unspoken(&put)), "added 1, replaced 1; 5 documents\n");
+    let found = ask_until(&ask, "meadow meadow", true);
+    assert!(found.contains("ship harbour ship") && !found.contains("ship wave"), "{found}");
+    assert_eq!(text(&unspoken(&["search", "delete", &collection, "9"])), "removed 1; 4 documents\n");
+    ask_until(&ask, "meadow meadow", false);
+    let refused = complaint(&unspoken(&["search", "delete", &collection, "1", "9"]));
+    assert!(refused.contains("found no document with the id 9; nothing was changed"), "{refused}");
+    let info = text(&unspoken(&["search", "info", &collection, "--json"]));
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert_eq!((&info["documents"], &info["removed"]), (&4.into(), &2.into()), "{info}");
+
+    std::fs::write(path("documents.csv"), "id,text\n1,tree\n2,harbour wave\n").unwrap();
+    text(&unspoken(&[&build[..], &["--replace", &collection]].concat()));
+    let found = ask_until(&ask, "harbour wave", true);
+    assert!(!found.contains("mountain"), "{found}");
 }

@@ -17,7 +17,8 @@ use crate::llama::{LlamaGeneration, LlamaModel};
 use crate::model::Words;
 use crate::progress::Reporter;
 use crate::retrieval::Database;
-use crate::sums::Collection;
+use crate::search::Collection;
+use crate::sums;
 
 /// An application of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
@@ -39,9 +40,10 @@ fn part(kind: &str, part: &Bound<'_, PyAny>) -> PyResult<Box<dyn Part>> {
         "llama" => Box::new(part.cast::<LlamaModel>()?.get().part()),
         "matrix" => Box::new(ModelPart::<MatrixClient>(())),
         "retrieve" => Box::new(Database::read(part)?),
-        "sums" => Box::new(Collection::read(part)?),
+        "search" => Box::new(Collection),
+        "sums" => Box::new(sums::Collection::read(part)?),
         _ => {
-            let needed = "classify, digits, embed, layer, llama, matrix, retrieve or sums";
+            let needed = "classify, digits, embed, layer, llama, matrix, retrieve, search or sums";
             return Err(ConfigurationError::new_err(format!("connect: found kind {kind:?}, needed {needed}")));
         }
     })

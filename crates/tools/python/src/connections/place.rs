@@ -21,6 +21,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// Whether parameters for tests are accepted.
+    pub(crate) fn accepts_insecure_parameters(&self) -> bool {
+        self.insecure_parameters
+    }
+
     fn transport(&self) -> Result<Transport, Failure> {
         Ok(Transport::new(self.config.clone())?)
     }

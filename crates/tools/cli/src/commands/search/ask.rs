@@ -5,12 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_client::{ClientError, ServiceClient};
-use unspoken_pir::{Answer, PirClient, PirOptions, Question};
-use unspoken_pir_scheme::Mode;
-use unspoken_protocol::{ApplicationError, ErrorKind};
-use unspoken_search::{Description, Hit, SearchClient, SearchError};
-use unspoken_wire::is_application_name;
+use unspoken_search::Description;
+use unspoken_search_client::{Found, Searcher};
 
 use super::vectors::{self, Embedder, TextEmbedder};
 use crate::commands::connection::{Target, usage_lines};
@@ -56,44 +52,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             (made.into_raw_vec_and_offset().0, Some(embedder))
         }
     };
-    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let application = arguments.target.application(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
-    let mut search = ServiceClient::<SearchClient>::connect(transport, &application, (), &state, &mut step, &cancel)?;
-    let description = search.description();
-    check_embedder(embedder.as_ref(), description)?;
-    let (documents, most) = (description.documents().to_owned(), description.document_count());
-    anyhow::ensure!(
-        is_application_name(&documents),
-        "found {documents:?} as the name of the application of the documents, needed a name of applications; do not \
-         trust this service"
-    );
-    let (transport, state) = arguments.target.open_beside(&documents)?;
-    let options = PirOptions::new(Mode::Packed, state.clone());
-    // Connected before the first question, so that the time of its answer says nothing.
-    let mut fetch = ServiceClient::<PirClient>::connect(transport, &documents, options, &state, &mut step, &cancel)?;
-    let found = search.ask(&[vector], &mut step, &cancel);
-    // A service that makes an answer unreadable must not learn that it was: the same number of documents is fetched.
-    let nothing = Vec::new();
-    let hits = match &found {
-        Ok(found) => found.first().unwrap_or(&nothing),
-        Err(error) if is_unreadable(error) => &nothing,
-        Err(_) => return Ok(found.map(drop)?),
-    };
-    // As many as were asked for, or all; a small collection may have fewer in the blocks that were asked.
-    let count = u64::from(arguments.count).min(most) as usize;
-    let mut wanted: Vec<u64> = hits.iter().take(count).map(|hit| hit.position).collect();
-    wanted.resize(count, 0);
-    let questions: Vec<Question> = wanted.iter().map(|&position| Question::Index(position)).collect();
-    let answers = fetch.ask(&questions, &mut step, &cancel);
-    let (found, answers) = (found?, answers?);
-    let hits = found.first().unwrap_or(&nothing);
+    let open = |application: &str| arguments.target.open_beside(application);
+    let mut searcher = Searcher::connect(&application, open, &mut step, &cancel)?;
+    check_embedder(embedder.as_ref(), searcher.description())?;
+    let found = searcher.find(&[vector], arguments.count.into(), &mut step, &cancel)?.concat();
     bars.finish();
     if arguments.usage {
-        eprint!("search\n{}", usage_lines(search.usage()));
-        eprint!("documents\n{}", usage_lines(fetch.usage()));
+        let [search, documents] = searcher.usage();
+        eprint!("search\n{}documents\n{}", usage_lines(search), usage_lines(documents));
     }
-    print(arguments.json, hits, &answers)
+    print(arguments.json, &found)
 }
 
 /// Refuses a table of words that did not make the vectors of the documents.
@@ -108,21 +79,18 @@ fn check_embedder(embedder: Option<&TextEmbedder>, description: &Description) ->
     Ok(())
 }
 
-/// Whether the error depends on what an answer decrypts to.
-fn is_unreadable(error: &ClientError) -> bool {
-    error.application::<SearchError>().is_some_and(|error| error.kind() == ErrorKind::Unreadable)
-}
-
 /// Prints a line for each document that was found.
-fn print(as_json: bool, hits: &[Hit], answers: &[Answer]) -> anyhow::Result<()> {
+fn print(as_json: bool, found: &[Found]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    for (hit, answer) in hits.iter().zip(answers) {
-        let document = answer.record.as_ref().map(|record| String::from_utf8_lossy(record)).unwrap_or_default();
+    for Found { cosine, position, document } in found {
+        let text = String::from_utf8_lossy(&document.content);
+        let id = document.id.as_deref().map(String::from_utf8_lossy);
         match as_json {
             true => {
-                writeln!(out, "{}", json!({ "cosine": hit.cosine, "position": hit.position, "document": document }))?
+                let line = json!({ "cosine": cosine, "position": position, "id": id, "document": text });
+                writeln!(out, "{line}")?
             }
-            false => writeln!(out, "{:.3}  {document}", hit.cosine)?,
+            false => writeln!(out, "{cosine:.3}  {text}")?,
         }
     }
     Ok(out.flush()?)

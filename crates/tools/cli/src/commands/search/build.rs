@@ -1,28 +1,17 @@
 //! `unspoken search build`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use ndarray::Array2;
 use serde_json::json;
-use unspoken_database::{Builder, Record};
-use unspoken_offers::SEARCH_DOCUMENTS;
-use unspoken_pir_scheme::dense::MaskSeed;
-use unspoken_pir_scheme::{Preset, TableKind};
-use unspoken_ring::SecretRng;
-use unspoken_search_index::{Index, Plan, StoredIndex, Wish, directions};
+use unspoken_collection::Builder;
+use unspoken_search_index::{Plan, is_index};
 
-use super::vectors::{self, Embedder, TextEmbedder};
-use crate::commands::pir::{RecordOptions, link};
+use super::documents::{Documents, Source};
+use crate::commands::pir::link;
 use crate::interrupt;
-use crate::progress::{Bars, note};
-
-/// Documents whose neighbours are looked for to measure the recall.
-const SAMPLED: usize = 256;
-
-/// Neighbours of each of them.
-const NEIGHBOURS: usize = 10;
+use crate::progress::Bars;
 
 /// Plans that --explain shows.
 const SHOWN: usize = 8;
@@ -35,19 +24,8 @@ const SHOWN: usize = 8;
 /// measured on documents of the collection.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// File of the documents: .csv, .tsv, .jsonl, .json, .sqlite or .parquet
-    #[arg(long)]
-    from: PathBuf,
     #[command(flatten)]
-    records: RecordOptions,
-    /// The vectors of the documents: a NumPy file with one in each row
-    #[arg(long, value_name = "FILE", conflicts_with = "words", required_unless_present = "words")]
-    vectors: Option<PathBuf>,
-    /// Name of what made the vectors of --vectors, for clients
-    #[arg(long, value_name = "NAME", requires = "vectors")]
-    embedder: Option<String>,
-    #[command(flatten)]
-    words: Embedder,
+    source: Source,
     /// Part of the ten nearest documents that a question finds, of those that exact search finds
     #[arg(long, default_value_t = 0.95, value_parser = part)]
     recall: f64,
@@ -57,13 +35,16 @@ pub struct Arguments {
     /// Memory of the table at the service, in MiB [default: three bytes for each coordinate, at least 256 MiB]
     #[arg(long, value_name = "MIB")]
     memory: Option<u64>,
+    /// Bytes of the longest document to make room for [default: those of the longest one]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    longest: usize,
     /// Build nothing: show the layouts and what a question would cost with each
     #[arg(long)]
     explain: bool,
     /// With --explain: print one JSON object for each layout
     #[arg(long, requires = "explain")]
     json: bool,
-    /// Replace the existing collection
+    /// Replace the existing collection. Services take up the new one while they answer
     #[arg(long)]
     replace: bool,
     /// Directory of the collection
@@ -81,119 +62,38 @@ fn part(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (source, has_keys) = arguments.records.open(&arguments.from)?;
-    anyhow::ensure!(
-        !has_keys,
-        "found documents with keys in {}, needed documents without: they are found by their vectors; leave out --key, \
-         and give a table in the place of a folder",
-        arguments.from.display()
-    );
-    let records: Vec<Vec<u8>> = source.map(|record| Ok(record?.value)).collect::<anyhow::Result<_>>()?;
-    let embedder = arguments.words.open()?;
-    let made = vectors_of(arguments, embedder.as_ref(), &records)?;
-    anyhow::ensure!(
-        made.nrows() == records.len(),
-        "found {} documents in {} and {} vectors, needed as many",
-        records.len(),
-        arguments.from.display(),
-        made.nrows()
-    );
-    let (documents, width) = made.dim();
-    let vectors = directions(made)?;
-    let parameters = Preset::N11.build()?;
-    let usual = (3 * documents as u64 * width as u64).max(256 << 20);
-    let memory = arguments.memory.map_or(usual, |mib| mib << 20);
-    let wish = Wish { documents, width, link: arguments.link * 1e6 / 8.0, cores: cores(), memory };
-    let plans = Plan::all(&parameters, &wish)?;
+    if let Some(dir) = arguments.collection.as_ref().filter(|dir| !arguments.replace && is_index(dir)) {
+        anyhow::bail!("{} has a collection already; give --replace, or another directory", dir.display());
+    }
+    let Documents { documents, vectors, embedder } = arguments.source.read()?;
+    let builder = Builder {
+        recall: arguments.recall,
+        link: arguments.link * 1e6,
+        memory: arguments.memory.map(|mib| mib << 20),
+        embedder,
+        longest: arguments.longest,
+        replace: arguments.replace,
+    };
     let Some(collection) = arguments.collection.as_ref().filter(|_| !arguments.explain) else {
-        explain(&plans, arguments.json);
+        explain(&builder.plans(documents.len(), vectors.ncols())?, arguments.json);
         return Ok(());
     };
-    anyhow::ensure!(
-        arguments.replace || !collection.join(SEARCH_DOCUMENTS).exists(),
-        "{} has a collection already; give --replace, or another directory",
-        collection.display()
-    );
-    let start = Instant::now();
-    let mut masks = MaskSeed([0; 16]);
-    SecretRng::from_os()?.fill(&mut masks.0);
-    let index = Index::new(&parameters, vectors.view(), &plans[0], masks)?;
-    note(&format!(
-        "clustered   {} clusters in {:.1} s",
-        plans[0].blocks * plans[0].groups,
-        start.elapsed().as_secs_f64()
-    ));
-    let (index, recall) = asking(index, &vectors, arguments.recall);
     std::fs::create_dir_all(collection).with_context(|| format!("cannot create {}", collection.display()))?;
-    // Until all files are there, the directory is no collection: positions of one belong to no other's documents.
-    StoredIndex::end(collection)?;
-    store_documents(collection, &index, &records)?;
-    let name = embedder.as_ref().map(TextEmbedder::name).or(arguments.embedder.as_deref());
-    index.store(&parameters, collection, name)?;
-    let plan = Plan::new(&parameters, &wish, layout(&index));
-    println!("documents   {documents}, {width} coordinates, built in {:.1} s", start.elapsed().as_secs_f64());
+    let (start, cancel, mut bars) = (Instant::now(), interrupt::on_ctrl_c()?, Bars::new());
+    let built = builder.build(collection, &documents, vectors, &mut |step| bars.collection(&step), cancel.flag())?;
+    bars.finish();
+    let (plan, count) = (built.plan, built.documents);
+    println!("documents   {count}, {} coordinates, built in {:.1} s", built.width, start.elapsed().as_secs_f64());
     println!("layout      {} blocks of {} clusters, {} of them asked", plan.blocks, plan.groups, plan.asked);
-    println!("recall      {recall:.3} of the {NEIGHBOURS} nearest, on {} documents", documents.min(SAMPLED));
+    let sampled = count.min(Builder::SAMPLED);
+    println!("recall      {:.3} of the {} nearest, on {sampled} documents", built.recall, Builder::NEIGHBOURS);
     println!("memory      {} bytes for the table, at the service", plan.memory_bytes);
     println!("question    {} bytes, and {} bytes of answer", plan.query_bytes, plan.answer_bytes);
     println!("predicted   {:.2} s of one core for an answer", plan.core_seconds);
-    if recall < arguments.recall {
+    if built.recall < arguments.recall {
         eprintln!("warning: the recall is below {}, whatever a question asks", arguments.recall);
     }
     println!("serve it    unspoken serve --search {}", collection.display());
-    Ok(())
-}
-
-/// Cores of this machine.
-fn cores() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
-}
-
-/// The vectors of all documents.
-fn vectors_of(
-    arguments: &Arguments,
-    embedder: Option<&TextEmbedder>,
-    records: &[Vec<u8>],
-) -> anyhow::Result<Array2<f32>> {
-    let Some(embedder) = embedder else {
-        let path = arguments.vectors.as_ref().context("needed --vectors or --words")?;
-        return vectors::read(path);
-    };
-    let place = |number: usize| format!("record {number} of {}", arguments.from.display());
-    let text = |(number, record): (usize, &'_ Vec<u8>)| {
-        String::from_utf8(record.clone()).with_context(|| format!("{}: found no UTF-8 text", place(number)))
-    };
-    let texts: Vec<String> = records.iter().enumerate().map(text).collect::<anyhow::Result<_>>()?;
-    embedder.vectors(&texts, place)
-}
-
-fn layout(index: &Index) -> [usize; 3] {
-    [index.shape().blocks(), index.shape().groups(), index.directory().asked()]
-}
-
-/// The index with as many blocks asked as the wanted recall needs, and the recall that it has.
-fn asking(index: Index, vectors: &Array2<f32>, wanted: f64) -> (Index, f64) {
-    let step = (vectors.nrows() / SAMPLED).max(1);
-    let sample: Vec<usize> = (0..vectors.nrows()).step_by(step).take(SAMPLED).collect();
-    let recalls = index.recalls(vectors.view(), &sample, NEIGHBOURS);
-    let most = recalls.len();
-    let asked = recalls.iter().position(|&recall| recall >= wanted).map_or(most, |place| place + 1);
-    (index.asking(asked), recalls[asked - 1])
-}
-
-/// Stores the documents by position, in the place of those of an earlier collection.
-fn store_documents(collection: &Path, index: &Index, records: &[Vec<u8>]) -> anyhow::Result<()> {
-    let directory = collection.join(SEARCH_DOCUMENTS);
-    let cancel = interrupt::on_ctrl_c()?;
-    let mut bars = Bars::new();
-    let record = |position: &Option<u32>| {
-        let value = position.map(|number| records[number as usize].clone()).unwrap_or_default();
-        Ok::<_, std::io::Error>(Record { key: None, value })
-    };
-    let builder = Builder { tables: TableKind::Dense, replace: true, ..Builder::new(Preset::N11) };
-    let stored = index.positions().iter().map(record);
-    builder.build(&directory, stored, |progress| bars.database(&progress), cancel.flag())?;
-    bars.finish();
     Ok(())
 }
 

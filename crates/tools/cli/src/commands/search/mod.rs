@@ -2,6 +2,9 @@
 
 mod ask;
 mod build;
+mod changes;
+mod documents;
+
 mod vectors;
 
 /// Search a collection by meaning, without revealing the query
@@ -12,6 +15,9 @@ mod vectors;
 pub enum Command {
     Build(build::Arguments),
     Ask(ask::Arguments),
+    Put(changes::PutArguments),
+    Delete(changes::DeleteArguments),
+    Info(changes::InfoArguments),
 }
 
 /// Runs the command.
@@ -19,5 +25,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Build(arguments) => build::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),
+        Command::Put(arguments) => changes::put(arguments),
+        Command::Delete(arguments) => changes::delete(arguments),
+        Command::Info(arguments) => changes::info(arguments),
     }
 }
