@@ -11,8 +11,8 @@ WASI := CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings $(abspath scripts/
 .PHONY: storm figures tables-lookup tables-matrix tables-encrypt tables-pir
 .PHONY: tables-llama tables-llama-smollm2 tables-llama-clear
 
-# Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, queries privately, and prints what was
-# sent.
+# Builds, downloads the SMS spam collection, the ICD-10 codes and WordLlama, trains, serves, queries privately, and
+# prints what was sent.
 demo: build-for-demo data
 	$(BIN) demo
 
@@ -29,13 +29,16 @@ build-for-demo:
 build-bench:
 	cargo build --release -p unspoken-cli -p unspoken-bench --features unspoken-cli/like-the-workspace
 
-data: data/sms/spam_collection.tsv data/icd10/icd10cm.csv
+data: data/sms/spam_collection.tsv data/icd10/icd10cm.csv data/wordllama/tokenizer.json
 
 data/sms/spam_collection.tsv:
 	$(PYTHON) scripts/fetch_data.py sms
 
 data/icd10/icd10cm.csv:
 	$(PYTHON) scripts/fetch_data.py icd10
+
+data/wordllama/tokenizer.json:
+	$(PYTHON) scripts/fetch_data.py wordllama
 
 # The client for browsers: `web/dist` is the npm package, `web/site` the page for `unspoken serve --web web/site`. Needs
 # Node.js.

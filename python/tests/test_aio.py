@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import HAM, SPAM, Service
+from conftest import HAM, NOTES, SPAM, Service, embed_notes, note_vectors
 from test_chat_client import Connection
 
 import unspoken
@@ -192,6 +192,7 @@ def test_every_application_is_asked(
     embedding_service,
     matrix_service,
     retrieval_service,
+    search_service,
     strokes,
     table,
     network,
@@ -219,6 +220,11 @@ def test_every_application_is_asked(
             assert await client.get_index(0) == b"0"
             with pytest.raises(unspoken.NoSuchIndexError):
                 await client.get_index(300)
+        async with aio.SearchClient(search_service.url, "search/notes", embed=embed_notes, **options) as client:
+            assert [found.id for found in await client.search("note 7", k=1)] == [b"N007"]
+            assert [found[0].id for found in await client.search_many(note_vectors()[:2], k=1)] == [b"N000", b"N001"]
+            assert (await client.embedder(), await client.width()) == ("notes-16", 16)
+            assert (await client.documents() >= NOTES, 0 < await client.error() < 0.01) == (True, True)
         async with aio.SumsClient(sums_service.url, fingerprint=survey.fingerprint, **options) as client:
             assert await client.columns() == {"visits": (0, 60)}
             assert await client.send({"visits": [3, 4]}) == 2

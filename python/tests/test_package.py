@@ -6,14 +6,18 @@ import graphlib
 import importlib
 import pickle
 import pkgutil
+import sys
 from pathlib import Path
 
 import pytest
+from test_retrievers import OLDEST_FOR_RETRIEVERS
 
 import unspoken
 from unspoken import errors
 
 MODULES = ["unspoken", *(f"unspoken.{m.name}" for m in pkgutil.iter_modules(unspoken.__path__))]
+if sys.version_info < OLDEST_FOR_RETRIEVERS:
+    MODULES = [name for name in MODULES if name not in ("unspoken.langchain", "unspoken.llama_index")]
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "unspoken._unspoken"])
@@ -29,7 +33,8 @@ def test_examples_are_there():
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
     retrieval = ["ConnectionOptions", "Database", "DatabaseEdit", "PirClient", "read_records"]
     llama = ["Generation", "GenerationStream", "ChatClient"]
-    for name in [*classes, *matrices, *retrieval, *llama, "ServiceOptions", "Usage", "compress", "presets"]:
+    search = ["Found", "SearchClient", "SearchEdit", "SearchIndex", "SearchInfo"]
+    for name in [*classes, *matrices, *retrieval, *search, *llama, "ServiceOptions", "Usage", "compress", "presets"]:
         each = getattr(unspoken, name)
         assert each in public
         assert ">>>" in each.__doc__

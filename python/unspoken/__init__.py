@@ -42,6 +42,14 @@ without revealing which:
 >>> with unspoken.PirClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     record = client.get("A00.1")
 
+Build a collection of documents (`SearchIndex`), serve it (``unspoken serve --search``), and find the documents nearest
+to a query without revealing the query or the documents:
+
+>>> index = unspoken.SearchIndex.build("notes", texts, embed=model.encode)  # doctest: +SKIP
+
+>>> with unspoken.SearchClient("http://127.0.0.1:8080", embed=model.encode) as client:  # doctest: +SKIP
+...     found = client.search("How long does bread bake?", k=3)
+
 Continue a text with a language model (``unspoken llama prepare``, ``unspoken serve --chat``) without
 revealing its private part or the continuation:
 
@@ -85,6 +93,10 @@ from unspoken._matrix_secret import MatrixSecret
 from unspoken._pir_client import PirClient
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._records import Records, read_records
+from unspoken._search_client import SearchClient
+from unspoken._search_edit import SearchEdit
+from unspoken._search_index import SearchIndex, SearchInfo
+from unspoken._search_queries import Found
 from unspoken._sums import Sums, SumsClient, SumsCollection
 from unspoken._table import CompressedTable, compress
 from unspoken._texts import TextWarning, load_texts
@@ -136,6 +148,7 @@ __all__ = [
     "EncryptedMatrix",
     "ExactError",
     "FastText",
+    "Found",
     "Generation",
     "GenerationStream",
     "KeysExpiredError",
@@ -160,6 +173,10 @@ __all__ = [
     "Progress",
     "Records",
     "RefusedError",
+    "SearchClient",
+    "SearchEdit",
+    "SearchIndex",
+    "SearchInfo",
     "SecuredObject",
     "ServiceOptions",
     "StateError",

@@ -84,6 +84,35 @@ class _DatabaseInfo(TypedDict):
     preset: str
     costs: dict[str, _Cost]
 
+class _SearchOptions(TypedDict):
+    recall: float
+    link: float
+    memory: int | None
+    embedder: str | None
+    longest: int
+    replace: bool
+
+class _SearchShape(TypedDict):
+    documents: int
+    width: int
+    blocks: int
+    groups: int
+    asked: int
+    memory_bytes: int
+    query_bytes: int
+    answer_bytes: int
+    core_seconds: float
+
+class _SearchSummary(_SearchShape):
+    recall: float
+
+class _SearchInfo(_SearchShape):
+    removed: int
+    positions: int
+    embedder: str | None
+    recall: float | None
+    preset: str
+
 class _Serving(TypedDict):
     on_device: bool
     state: Literal["none", "files", "process", "directory"]
@@ -378,6 +407,39 @@ class DatabaseWriter:
     def put_from(self, source: RecordSource, progress: _Progress) -> None: ...
     def commit(self) -> int: ...
     def compact(self, progress: _Progress) -> None: ...
+
+_Document: TypeAlias = tuple[bytes | None, bytes]
+_Hit: TypeAlias = tuple[float, int, bytes | None, bytes]
+
+@final
+class Collection:
+    @staticmethod
+    def build(
+        directory: _Path,
+        documents: list[_Document],
+        vectors: npt.NDArray[np.float32],
+        options: _SearchOptions,
+        progress: _Progress,
+    ) -> _SearchSummary: ...
+    @staticmethod
+    def open(directory: _Path) -> Collection: ...
+    def refresh(self) -> bool: ...
+    def search(self, vectors: npt.NDArray[np.float32], k: int) -> list[list[_Hit]]: ...
+    def info(self) -> _SearchInfo: ...
+    def __len__(self) -> int: ...
+
+@final
+class CollectionWriter:
+    @staticmethod
+    def open(directory: _Path) -> CollectionWriter: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def embedder(self) -> str | None: ...
+    def __len__(self) -> int: ...
+    def put(self, documents: list[_Document], vectors: npt.NDArray[np.float32], progress: _Progress) -> int: ...
+    def delete(self, ids: list[bytes]) -> int: ...
+    def commit(self) -> None: ...
 
 @final
 class LlamaModel:

@@ -37,6 +37,7 @@ from unspoken import _unspoken
 from unspoken._chat_client import Generation, ProgressOption
 from unspoken._client_base import ServiceClient
 from unspoken._pir_client import Query
+from unspoken._search_queries import Embed
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec, Unpack
@@ -53,6 +54,7 @@ __all__ = [
     "GenerationStream",
     "MatrixClient",
     "PirClient",
+    "SearchClient",
     "SumsClient",
 ]
 
@@ -238,6 +240,46 @@ class PirClient(_AsyncClient[unspoken.PirClient]):
     def version(self) -> int | None:
         """The database version of the last answer; `None` before the first."""
         return self._client.version
+
+
+class SearchClient(_AsyncClient[unspoken.SearchClient]):
+    """As `unspoken.SearchClient`: a client of one collection of a service. `embed` is called on the client's thread.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.SearchClient("http://127.0.0.1:8080", embed=model.encode) as client:  # doctest: +SKIP
+    ...     found = await client.search("How long does bread bake?", k=3)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        application: str | None = None,
+        *,
+        embed: Embed | None = None,
+        embedder: str | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        super().__init__(unspoken.SearchClient(url, application, embed=embed, embedder=embedder, **options))
+
+    search = _awaited(unspoken.SearchClient.search)
+    search_many = _awaited(unspoken.SearchClient.search_many)
+
+    async def embedder(self) -> str | None:
+        """Return the name of what embedded the documents; `None` if it is unknown. Connects, if necessary."""
+        return await self._run(lambda: self._client.embedder)
+
+    async def width(self) -> int:
+        """Return the number of coordinates of a vector. Connects as `embedder` does."""
+        return await self._run(lambda: self._client.width)
+
+    async def documents(self) -> int:
+        """Return the number of documents when this client connected. Connects as `embedder` does."""
+        return await self._run(lambda: self._client.documents)
+
+    async def error(self) -> float:
+        """Return the predicted standard deviation of the error of a cosine. Connects as `embedder` does."""
+        return await self._run(lambda: self._client.error)
 
 
 class MatrixClient(_AsyncClient[unspoken.MatrixClient]):

@@ -248,11 +248,11 @@ class UnknownTokenError(UnspokenError, KeyError):
 
 
 class DatabaseError(UnspokenError, ValueError):
-    """A database cannot be built, read or changed, it is damaged, or a record does not fit."""
+    """A database or a collection for search cannot be built, read or changed, is damaged, or a record does not fit."""
 
 
 class DatabaseLockedError(DatabaseError):
-    """Another process is changing the database; try again when it has finished."""
+    """Another process is changing the database or the collection; try again when it has finished."""
 
 
 class NoSuchIndexError(UnspokenError, IndexError):

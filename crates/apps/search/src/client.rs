@@ -2,11 +2,13 @@
 
 use std::borrow::Borrow;
 
+use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 use unspoken_pir_scheme::PirSecret;
 use unspoken_pir_scheme::dense::RowsQuery;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, ScoreShape};
 use unspoken_protocol::{ClientHalf, Registration, impl_registered_client, read_every};
 use unspoken_ring::SecretRng;
+use unspoken_search_index::{Ranked, best_first};
 use zeroize::Zeroizing;
 
 use crate::description::Description;
@@ -48,27 +50,54 @@ impl SearchClient {
 
     /// All documents of the blocks that were asked for a vector, the nearest first. The order of equal scores is that
     /// of the positions. `counts` are the columns of all clusters, `responses` the bytes of the responses of all
-    /// clusters of these blocks.
+    /// clusters of these blocks. No branch and no address depends on the vector, the blocks or the scores, except on
+    /// the number of hits, and that an unreadable response is an error.
     fn hits(&self, question: &EncodedVector, counts: &[usize], responses: &[u8]) -> Result<Vec<Hit>, SearchError> {
         let (parameters, shape) = (self.description.parameters(), self.description.shape());
         let (groups, room) = (shape.groups(), ScoreShape::cluster_documents(parameters));
         let scale = self.description.directory().scale();
-        let clusters = question.blocks.iter().flat_map(|&block| block * groups..(block + 1) * groups);
-        let hits_of = |(cluster, bytes): (usize, &[u8])| -> Result<Vec<Hit>, SearchError> {
+        let clusters = clusters_of(&question.blocks, groups, counts);
+        let ranked_of = |(&(cluster, count), bytes): (&(u64, u64), &[u8])| -> Result<Vec<Ranked>, SearchError> {
             let response = ScoreResponse::from_bytes(parameters, bytes)?;
             let scores = self.secret.scores(shape, &question.vector, &response)?;
-            let hit = |(column, score): (usize, &f32)| Hit {
-                position: (cluster * room + column) as u64,
-                cosine: score / scale,
+            let ranked = |(column, score): (u64, &f32)| {
+                // Columns without a document come last.
+                let (cosine, is_document) = ((score / scale).to_bits(), column.ct_lt(&count));
+                let cosine = u32::conditional_select(&f32::NEG_INFINITY.to_bits(), &cosine, is_document);
+                Ranked::new(f32::from_bits(cosine), cluster * room as u64 + column)
             };
-            Ok(scores.iter().take(counts[cluster]).enumerate().map(hit).collect())
+            Ok((0..).zip(scores.iter()).map(ranked).collect())
         };
         let responses = responses.chunks_exact(ScoreResponse::byte_len(parameters));
         // All of them, before an error ends it.
-        let mut hits = read_every(clusters.zip(responses).map(hits_of))?.concat();
-        hits.sort_by(|a, b| b.cosine.total_cmp(&a.cosine).then(a.position.cmp(&b.position)));
-        Ok(hits)
+        let mut ranked = read_every(clusters.iter().zip(responses).map(ranked_of))?.concat();
+        best_first(&mut ranked);
+        let hits = ranked.iter().map(|ranked| Hit { position: ranked.number(), cosine: ranked.value() }).collect();
+        Ok(only_documents(hits, clusters.iter().map(|&(_, count)| count).sum()))
     }
+}
+
+/// The clusters of some blocks, and how many columns of each have or had a document. No branch and no address depends
+/// on the blocks.
+fn clusters_of(blocks: &[usize], groups: usize, counts: &[usize]) -> Zeroizing<Vec<(u64, u64)>> {
+    let mut clusters = Zeroizing::new(Vec::with_capacity(blocks.len() * groups));
+    for &block in blocks {
+        for group in 0..groups {
+            let mut found = 0;
+            for (number, counts) in (0u64..).zip(counts.chunks_exact(groups)) {
+                found.conditional_assign(&(counts[group] as u64), number.ct_eq(&(block as u64)));
+            }
+            clusters.push(((block * groups + group) as u64, found));
+        }
+    }
+    clusters
+}
+
+/// Cuts off what is no document. Their number is what the caller gets, and requests do not depend on it.
+#[inline(never)]
+fn only_documents(mut hits: Vec<Hit>, documents: u64) -> Vec<Hit> {
+    hits.truncate(documents as usize);
+    hits
 }
 
 impl_registered_client!(SearchClient);
@@ -155,5 +184,73 @@ impl ClientHalf for SearchClient {
         let length = responses * ScoreResponse::byte_len(self.description.parameters());
         let each = questions.iter().zip(content.chunks_exact(length));
         read_every(each.map(|(question, bytes)| self.hits(question, &counts, bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ndarray::Array2;
+    use unspoken_pir_scheme::Preset;
+    use unspoken_pir_scheme::dense::MaskSeed;
+    use unspoken_protocol::{ApplicationDescription, Call, ClientId, Request, ServerHalf};
+    use unspoken_search_index::{About, Index, IndexVersions, Plan, StoredIndex, Wish, directions};
+
+    use super::*;
+    use crate::SearchServer;
+
+    struct One(Arc<StoredIndex>);
+
+    impl IndexVersions for One {
+        fn current(&self) -> Arc<StoredIndex> {
+            Arc::clone(&self.0)
+        }
+    }
+
+    #[test]
+    fn the_clusters_of_blocks_have_their_counts() {
+        let counts = [5, 6, 7, 8, 0, 2047];
+        assert_eq!(*clusters_of(&[2, 0], 2, &counts), [(4, 0), (5, 2047), (0, 5), (1, 6)]);
+        assert_eq!(*clusters_of(&[1], 3, &counts), [(3, 8), (4, 0), (5, 2047)]);
+    }
+
+    #[test]
+    fn hits_are_those_that_sorting_the_decrypted_scores_gives() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        // Groups of equal vectors, so that scores are nearly equal.
+        let vectors = Array2::from_shape_fn((3000, 8), |(i, j)| ((i % 100 * 7 + j * 13) as f32).sin());
+        let vectors = directions(vectors).unwrap();
+        let wish = Wish { documents: 3000, width: 8, link: 1e7, cores: 1.0, memory: 1 << 30 };
+        let plan = Plan::new(&parameters, &wish, [3, 2, 2]);
+        let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([5; 16]), &mut |_, _| ()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        index.store(&parameters, dir.path(), [9; 16], About::default()).unwrap();
+        let index = Arc::new(StoredIndex::open(dir.path()).unwrap());
+        let server = SearchServer::new(One(index), String::new()).unwrap();
+        let description = Description::read(&server.describe(), true);
+        let mut client = SearchClient::open(description.unwrap(), (), None).unwrap();
+        let question = client.encode(&[vectors.row(7).to_vec()]).unwrap();
+        let query = client.query(&question).unwrap();
+        let answer = server.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::default()).unwrap();
+        let AnswerContent { counts, responses } = AnswerContent::read(&client.description, &answer, 1).unwrap();
+        let length = ScoreResponse::byte_len(&parameters);
+        let clusters = question[0].blocks.iter().flat_map(|&block| 2 * block..2 * block + 2);
+        let mut sorted = Vec::new();
+        for (cluster, bytes) in clusters.zip(responses.chunks_exact(length)) {
+            let response = ScoreResponse::from_bytes(&parameters, bytes).unwrap();
+            let scores = client.secret.scores(client.description.shape(), &question[0].vector, &response).unwrap();
+            let hit = |(column, score): (usize, &f32)| Hit {
+                position: (cluster * ScoreShape::cluster_documents(&parameters) + column) as u64,
+                cosine: score / client.description.directory().scale(),
+            };
+            sorted.extend(scores.iter().take(counts[cluster]).enumerate().map(hit));
+        }
+        sorted.sort_by(|a, b| b.cosine.total_cmp(&a.cosine).then(a.position.cmp(&b.position)));
+        assert_eq!(client.hits(&question[0], &counts, responses).unwrap(), sorted);
+        assert_eq!(
+            sorted.len(),
+            question[0].blocks.iter().map(|&block| counts[2 * block] + counts[2 * block + 1]).sum()
+        );
     }
 }

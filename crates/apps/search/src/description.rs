@@ -57,7 +57,7 @@ impl Description {
             document_count: index.documents(),
             id: index.id(),
             documents,
-            embedder: index.embedder().unwrap_or_default().to_owned(),
+            embedder: index.about().embedder.clone().unwrap_or_default(),
         };
         description.checked()
     }

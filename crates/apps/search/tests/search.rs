@@ -11,7 +11,7 @@ use unspoken_protocol::{
     ServerHalf, append_checksum,
 };
 use unspoken_search::{Description, SearchClient, SearchError, SearchServer};
-use unspoken_search_index::{Index, IndexEdit, IndexVersions, Plan, StoredIndex, Wish, directions};
+use unspoken_search_index::{About, Index, IndexEdit, IndexVersions, Plan, StoredIndex, Wish, directions};
 
 const WIDTH: usize = 32;
 const DOCUMENTS: usize = 6000;
@@ -57,7 +57,9 @@ impl Fixture {
         let plan = Plan::new(&parameters, &wish, [blocks, groups, asked]);
         let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([masks; 16]), &mut |_, _| ()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        index.store(&parameters, dir.path(), [masks; 16], Some("sines")).unwrap();
+        index
+            .store(&parameters, dir.path(), [masks; 16], About { embedder: Some("sines".into()), recall: None })
+            .unwrap();
         let versions = Versions::new(StoredIndex::open(dir.path()).unwrap());
         let server = SearchServer::new(versions.clone(), "pir/documents".into()).unwrap();
         let fixture = Fixture { vectors, index, versions, server, dir };

@@ -36,6 +36,7 @@ pub mod pir;
 pub mod pir_encrypted;
 mod repair;
 pub mod rlwe;
+pub mod search;
 pub mod sums;
 pub mod texts;
 pub mod wire;
@@ -60,7 +61,7 @@ impl Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 90] = [
+pub const TARGETS: [&Target; 95] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -151,6 +152,11 @@ pub const TARGETS: [&Target; 90] = [
     &pir_encrypted::UPLOAD,
     &pir_encrypted::REPLY,
     &pir_encrypted::DECLARATION,
+    &search::DESCRIBED,
+    &search::REQUEST,
+    &search::ANSWER,
+    &search::DOCUMENT,
+    &search::MANIFEST,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -10,13 +10,18 @@ use unspoken_database::{Phase, Progress, Record};
 use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_pir_scheme::{PirParameters, Preset, TableKind};
 use unspoken_ring::SecretRng;
-use unspoken_search_index::{Document, ID_BYTES, Index, IndexError, Plan, Wish, build_directory, directions, is_index};
+use unspoken_search_index::{
+    About, Document, ID_BYTES, Index, IndexError, Plan, Wish, build_directory, directions, is_index,
+};
 
 use crate::DOCUMENTS;
 use crate::error::CollectionError;
 
 /// Documents whose neighbours are looked for to measure the recall.
 const SAMPLED: usize = 256;
+
+/// Bytes of room for a longer document, besides a quarter of the longest one.
+const SLACK: usize = 16;
 
 /// Bytes of memory for each coordinate of a vector that a table may take, if nothing else is said, and the least.
 const USUAL_BYTES: u64 = 3;
@@ -33,7 +38,8 @@ pub struct Builder {
     pub memory: Option<u64>,
     /// Name of what made the vectors, for clients.
     pub embedder: Option<String>,
-    /// Length of the longest document to make room for, in bytes.
+    /// Length of the longest document to make room for, in bytes, with its id and two more. There is room for a quarter
+    /// more than the longest one has, at least.
     pub longest: usize,
     /// Whether an existing collection is replaced. It is served until the new one is complete.
     pub replace: bool,
@@ -141,7 +147,7 @@ impl Builder {
         check(cancel)?;
         let build = build_directory(dir, *id);
         let stored = self.store(&build, &index, documents, report, cancel).and_then(|()| {
-            index.store(&parameters, dir, *id, self.embedder.as_deref())?;
+            index.store(&parameters, dir, *id, About { embedder: self.embedder.clone(), recall: Some(recall) })?;
             Ok(())
         });
         if stored.is_err() {
@@ -183,8 +189,9 @@ impl Builder {
             let record = position.map(|number| documents[number as usize].to_record()).transpose()?;
             records.push(Record { key: None, value: record.unwrap_or_default() });
         }
-        // One byte more, so that records never have one fixed length: empty positions must have room, too.
-        let longest = records.iter().map(|record| record.value.len()).max().unwrap_or_default().max(self.longest) + 1;
+        let longest = records.iter().map(|record| record.value.len()).max().unwrap_or_default();
+        // Longer than any, so that records never have one fixed length: positions can become empty.
+        let longest = self.longest.max(longest + longest / 4 + SLACK);
         let builder = unspoken_database::Builder {
             tables: TableKind::Dense,
             longest,

@@ -61,7 +61,7 @@ impl Writer {
 
     /// Name of the embedder that made the vectors, if it is known.
     pub fn embedder(&self) -> Option<&str> {
-        self.index.embedder()
+        self.index.about().embedder.as_deref()
     }
 
     /// Adds a document with a vector of any length but zero. It takes the place of the document with its id, if there

@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
 
+use crate::ranked::{Ranked, best_first};
+
 /// Rounds of k-means.
 const ROUNDS: usize = 12;
 
@@ -149,14 +151,14 @@ pub(crate) fn blocks(centres: &Array2<f32>, groups: usize) -> Vec<usize> {
 }
 
 /// The `most` blocks of the clusters most similar to a vector, the most similar first; of equal ones the first.
-/// `similarities` are those of the clusters, in the order of [`blocks`].
+/// `similarities` are those of the clusters, in the order of [`blocks`]. No branch and no address depends on them.
 pub(crate) fn nearest_blocks(similarities: &[f32], groups: usize, most: usize) -> Zeroizing<Vec<usize>> {
     let best = |block: &[f32]| block.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let best: Zeroizing<Vec<f32>> = Zeroizing::new(similarities.chunks(groups).map(best).collect());
-    let mut order = Zeroizing::new((0..best.len()).collect::<Vec<usize>>());
-    order.sort_by(|&a, &b| best[b].total_cmp(&best[a]));
-    order.truncate(most);
-    order
+    let best = similarities.chunks(groups).map(best).zip(0..);
+    let mut ranked: Zeroizing<Vec<Ranked>> =
+        Zeroizing::new(best.map(|(best, block)| Ranked::new(best, block)).collect());
+    best_first(&mut ranked);
+    Zeroizing::new(ranked.iter().take(most).map(|block| block.number() as usize).collect())
 }
 
 #[cfg(test)]
@@ -209,5 +211,19 @@ mod tests {
         assert_eq!(*nearest_blocks(&similarities, 2, 2), [1, 2]);
         assert_eq!(*nearest_blocks(&similarities, 2, 9), [1, 2, 0]);
         assert_eq!(*nearest_blocks(&[0.5; 4], 1, 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_nearest_blocks_are_those_that_sorting_finds() {
+        for (count, groups) in [(1, 1), (7, 3), (64, 4), (575, 1), (575, 8)] {
+            let similarities: Vec<f32> = (0..count).map(|i| ((i * 7919 % 101) as f32 * 0.37).sin()).collect();
+            let best: Vec<f32> =
+                similarities.chunks(groups).map(|block| block.iter().copied().fold(-2.0, f32::max)).collect();
+            let mut order: Vec<usize> = (0..best.len()).collect();
+            order.sort_by(|&a, &b| best[b].total_cmp(&best[a]));
+            for most in [1, order.len() / 2, order.len()] {
+                assert_eq!(*nearest_blocks(&similarities, groups, most), order[..most], "{count} {groups}");
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use unspoken_pir_scheme::dense::scores::ScoreShape;
 
 use crate::directory::Directory;
 use crate::error::IndexError;
-use crate::manifest::{ID_BYTES, Manifest, only};
+use crate::manifest::{About, ID_BYTES, Manifest, only};
 use crate::vectors::Quantised;
 
 /// Clusters that a new document may go to, the nearest ones.
@@ -52,9 +52,9 @@ impl IndexEdit {
         self.shape.width()
     }
 
-    /// Name of the embedder that made the vectors, if it is known.
-    pub fn embedder(&self) -> Option<&str> {
-        self.manifest.embedder.as_deref()
+    /// What its owner says and knows of it.
+    pub fn about(&self) -> &About {
+        &self.manifest.about
     }
 
     /// The positions that have, or had, a document.

@@ -8,6 +8,7 @@ mod error;
 mod index;
 mod manifest;
 mod plan;
+mod ranked;
 mod stored;
 mod vectors;
 
@@ -16,7 +17,8 @@ pub use document::{Document, MAX_ID_BYTES};
 pub use edit::IndexEdit;
 pub use error::IndexError;
 pub use index::Index;
-pub use manifest::{ID_BYTES, build_directory, build_number, is_index};
+pub use manifest::{About, ID_BYTES, build_directory, build_number, is_index};
 pub use plan::{Plan, Wish};
+pub use ranked::{Ranked, best_first};
 pub use stored::{IndexVersions, StoredIndex};
 pub use vectors::{Quantised, directions};

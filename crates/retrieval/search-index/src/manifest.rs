@@ -38,6 +38,16 @@ pub const ID_BYTES: usize = 16;
 /// Digits of a hash in the name of a file.
 const NAME_DIGITS: usize = 16;
 
+/// What an owner says and knows of an index.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// Name of the embedder that made the vectors, if it is known.
+    pub embedder: Option<String>,
+    /// Part of the nearest documents that a question finds, measured when it was built.
+    pub recall: Option<f64>,
+}
+
 /// The manifest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,8 +65,7 @@ pub(crate) struct Manifest {
     masks: MaskSeed,
     pub scale: f32,
     pub asked: usize,
-    /// Name of the embedder that made the vectors, if it is known.
-    pub embedder: Option<String>,
+    pub about: About,
     /// Columns of each cluster that have, or had, a document.
     pub counts: Vec<u32>,
     /// Positions of removed documents, in order. They stay empty.
@@ -73,7 +82,7 @@ impl Manifest {
         (shape, directory): (&ScoreShape, &Directory),
         counts: Vec<u32>,
         id: [u8; ID_BYTES],
-        embedder: Option<&str>,
+        about: About,
     ) -> Self {
         Manifest {
             format: FORMAT,
@@ -87,7 +96,7 @@ impl Manifest {
             masks: shape.masks(),
             scale: directory.scale(),
             asked: directory.asked(),
-            embedder: embedder.map(str::to_owned),
+            about,
             counts,
             removed: Vec::new(),
             tables: vec![String::new(); shape.groups()],

@@ -12,7 +12,7 @@ use unspoken_pir_scheme::dense::{DenseTable, GroupView};
 use crate::directory::Directory;
 use crate::error::IndexError;
 use crate::index::Index;
-use crate::manifest::{ID_BYTES, Manifest, build_directory, only};
+use crate::manifest::{About, ID_BYTES, Manifest, build_directory, only};
 
 /// Number of attempts to read files that a writer may replace meanwhile.
 const ATTEMPTS: usize = 4;
@@ -48,7 +48,7 @@ struct Group {
 
 impl Index {
     /// Writes the index to a directory, as the build `id`, in the place of an earlier one. Other files of this build
-    /// must be in [`build_directory`] before. `embedder` names what made the vectors.
+    /// must be in [`build_directory`] before.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -57,11 +57,11 @@ impl Index {
         parameters: &PirParameters,
         dir: &Path,
         id: [u8; ID_BYTES],
-        embedder: Option<&str>,
+        about: About,
     ) -> Result<(), IndexError> {
         let build = build_directory(dir, id);
         fs::create_dir_all(&build).map_err(IndexError::io("create", &build))?;
-        let mut manifest = Manifest::new(parameters, (self.shape(), self.directory()), self.counts(), id, embedder);
+        let mut manifest = Manifest::new(parameters, (self.shape(), self.directory()), self.counts(), id, about);
         for group in 0..self.shape().groups() {
             manifest.write_group(dir, group, &self.group_bytes(parameters, group)?)?;
         }
@@ -173,9 +173,9 @@ impl StoredIndex {
         self.manifest.id
     }
 
-    /// Name of the embedder that made the vectors, if it is known.
-    pub fn embedder(&self) -> Option<&str> {
-        self.manifest.embedder.as_deref()
+    /// What its owner says and knows of it.
+    pub fn about(&self) -> &About {
+        &self.manifest.about
     }
 
     /// The positions of removed documents, in order.
@@ -231,7 +231,8 @@ mod tests {
         let wish = Wish { documents: 50, width: 8, link: 1e7, cores: 1.0, memory: 1 << 30 };
         let plan = Plan::new(&parameters, &wish, [2, 1, 1]);
         let index = Index::new(&parameters, vectors.view(), &plan, MaskSeed([5; 16]), &mut |_, _| ()).unwrap();
-        index.store(&parameters, dir, ID, Some("made up")).unwrap();
+        let about = About { embedder: Some("made up".into()), recall: Some(0.5) };
+        index.store(&parameters, dir, ID, about).unwrap();
         (index, vectors)
     }
 
@@ -241,7 +242,8 @@ mod tests {
         let (index, vectors) = stored(dir.path());
         let stored = StoredIndex::open(dir.path()).unwrap();
         assert_eq!((stored.shape(), stored.directory()), (index.shape(), index.directory()));
-        assert_eq!((stored.counts().to_vec(), stored.embedder()), (index.counts(), Some("made up")));
+        assert_eq!(stored.counts(), index.counts());
+        assert_eq!(stored.about(), &About { embedder: Some("made up".into()), recall: Some(0.5) });
         assert_eq!((stored.documents(), stored.id()), (50, ID));
         for number in [0, 17, 49] {
             let direction = vectors.row(number).to_vec();
@@ -323,9 +325,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (index, _) = stored(dir.path());
         let before = StoredIndex::open(dir.path()).unwrap();
-        index.store(before.parameters(), dir.path(), [3; ID_BYTES], None).unwrap();
+        index.store(before.parameters(), dir.path(), [3; ID_BYTES], About::default()).unwrap();
         let after = before.newer(dir.path()).unwrap().unwrap();
-        assert_eq!((after.id(), after.embedder()), ([3; ID_BYTES], None));
+        assert_eq!((after.id(), after.about()), ([3; ID_BYTES], &About::default()));
         assert!(!build_directory(dir.path(), ID).exists());
         assert!(crate::is_index(dir.path()));
     }

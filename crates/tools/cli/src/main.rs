@@ -24,7 +24,10 @@ use clap::{Parser, Subcommand};
 const VERSION: &str = if cfg!(feature = "full") {
     env!("CARGO_PKG_VERSION")
 } else {
-    concat!(env!("CARGO_PKG_VERSION"), " (quick build: no GGUF, Parquet or SQLite files, the system's allocator)")
+    concat!(
+        env!("CARGO_PKG_VERSION"),
+        " (quick build: no GGUF, Parquet or SQLite files, no MCP, the system's allocator)"
+    )
 };
 
 /// Query a service without revealing the query.
@@ -62,6 +65,8 @@ enum Command {
     Pir(commands::pir::Command),
     #[command(subcommand)]
     Search(commands::search::Command),
+    #[cfg(feature = "full")]
+    Mcp(commands::mcp::Arguments),
     #[command(subcommand)]
     Sums(commands::sums::Command),
     /// Manage evaluation keys at a service, and create access tokens
@@ -120,6 +125,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Search(command) => commands::search::run(&command),
+        #[cfg(feature = "full")]
+        Command::Mcp(arguments) => commands::mcp::run(&arguments),
         Command::Sums(command) => commands::sums::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),

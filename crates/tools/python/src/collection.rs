@@ -127,7 +127,8 @@ impl Collection {
         info.set_item("removed", index.removed().len())?;
         info.set_item("positions", index.positions())?;
         info.set_item("width", shape.width())?;
-        info.set_item("embedder", index.embedder())?;
+        info.set_item("embedder", index.about().embedder.as_deref())?;
+        info.set_item("recall", index.about().recall)?;
         info.set_item("preset", parameters.name())?;
         Ok(info)
     }

@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use unspoken_client::{Cost, Progress, UsageStats};
 use unspoken_protocol::AnyHalf;
 use unspoken_search::SearchClient;
-use unspoken_search_client::{Found, Searcher};
+use unspoken_search_client::{Found, Searcher, without_documents};
 
 use crate::collection::{Hit, hit};
 use crate::connections::{Answers, Client, Part, Place};
@@ -27,7 +27,7 @@ impl Part for Collection {
     ) -> PyResult<(Box<dyn Client>, String)> {
         let insecure = place.service.accepts_insecure_parameters();
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (_, application, _) = place.target(cancel)?;
+            let application = place.chosen(without_documents, cancel)?;
             let open = |application: &str| {
                 let (transport, _, state) = Place { application: Some(application), ..place }.target(cancel)?;
                 Ok::<_, Failure>((transport, state))
@@ -40,7 +40,9 @@ impl Part for Collection {
 
     /// Of searching: each document that is fetched costs what one of an application of private retrieval does.
     fn cost(self: Box<Self>, py: Python<'_>, place: Place<'_>, questions: usize) -> PyResult<Cost> {
-        place.cost::<SearchClient>(py, questions, |_| ())
+        let application =
+            interruptible::run(py, Reporter::Silent, |_, cancel| place.chosen(without_documents, cancel))?;
+        Place { application: Some(&application), ..place }.cost::<SearchClient>(py, questions, |_| ())
     }
 }
 

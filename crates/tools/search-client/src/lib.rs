@@ -9,8 +9,17 @@ use unspoken_search::{Description, Hit, SearchClient, SearchError};
 use unspoken_search_index::Document;
 use unspoken_wire::is_application_name;
 
+/// End of the name of the application of a collection's documents, after that of the collection.
+const DOCUMENTS: &str = "-documents";
+
 /// Times that a search is done, if the collection is rebuilt meanwhile.
 const ATTEMPTS: usize = 3;
+
+/// The names of a service's applications without those of the documents of its collections, which nobody asks alone.
+pub fn without_documents(names: Vec<String>) -> Vec<String> {
+    let of_collection = |name: &String| name.strip_suffix(DOCUMENTS).is_some_and(|of| names.iter().any(|n| n == of));
+    names.iter().filter(|name| !of_collection(name)).cloned().collect()
+}
 
 /// A document that was found and fetched.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,8 +119,23 @@ impl Searcher {
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<Vec<Vec<Found>>, ClientError> {
+        self.find_and_show(vectors, most, progress, &mut |_| (), cancel)
+    }
+
+    /// Like [`Searcher::find`], and passes the bytes of every request, as the service sees them, to `show`.
+    ///
+    /// # Errors
+    /// As for [`Searcher::find`].
+    pub fn find_and_show(
+        &mut self,
+        vectors: &[Vec<f32>],
+        most: usize,
+        progress: &mut dyn FnMut(Progress),
+        show: &mut dyn FnMut(&[u8]),
+        cancel: &Cancel,
+    ) -> Result<Vec<Vec<Found>>, ClientError> {
         for _ in 0..ATTEMPTS {
-            if let Some(found) = self.find_in_one_build(vectors, most, progress, cancel)? {
+            if let Some(found) = self.find_in_one_build(vectors, most, progress, show, cancel)? {
                 return Ok(found);
             }
         }
@@ -124,9 +148,10 @@ impl Searcher {
         vectors: &[Vec<f32>],
         most: usize,
         progress: &mut dyn FnMut(Progress),
+        show: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Option<Vec<Vec<Found>>>, ClientError> {
-        let searched = self.search.ask(vectors, progress, cancel);
+        let searched = self.search.ask_and_show(vectors, progress, show, cancel);
         // A service that makes an answer unreadable must not learn that it was: the same number of documents is
         // fetched.
         let hits: &[Vec<Hit>] = match &searched {
@@ -140,7 +165,7 @@ impl Searcher {
             wanted.extend(hits.iter().take(most).map(|hit| Question::Index(hit.position)));
             wanted.resize((number + 1) * most, Question::Index(0));
         }
-        let fetched = self.documents.ask(&wanted, progress, cancel);
+        let fetched = self.documents.ask_and_show(&wanted, progress, show, cancel);
         let (searched, fetched) = (searched?, fetched?);
         let build = u64::from(self.description().build_number());
         // Versions are not encrypted.
@@ -167,4 +192,16 @@ impl Searcher {
 /// Whether the error depends on what an answer decrypts to.
 fn is_unreadable(error: &ClientError) -> bool {
     error.application::<SearchError>().is_some_and(|error| error.kind() == ErrorKind::Unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_of_collections_are_left_out() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let offered = names(&["search/notes", "search/notes-documents", "pir/other-documents"]);
+        assert_eq!(without_documents(offered), names(&["search/notes", "pir/other-documents"]));
+    }
 }

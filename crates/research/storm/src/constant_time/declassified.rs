@@ -34,6 +34,7 @@ const SHARED: &str = "noise and rounding of scores that the caller may publish; 
 const PROOF: &str = "one branch on whether the proof of a service is right, over elements that it has seen";
 const LENGTH: &str = "the length of an opened record is what the caller gets; requests do not depend on it";
 const SUMS: &str = "the sums are what the collector gets; no request depends on them";
+const HITS: &str = "the number of documents in an answer is what the caller gets; requests do not depend on it";
 const RECORD: &str = "finding a record in a decrypted cell takes a time that depends on its lengths (SECURITY.md)";
 
 /// All declassified functions.
@@ -53,6 +54,7 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("SecretKey::from_bytes", VALID),
     Declassified::function("decrypt_inout_detached", TAG),
     Declassified::function("outputs<unspoken_symmetric_pir", PROOF),
+    Declassified::function("client::only_documents", HITS),
     Declassified::with_callees("CollectorKey::from_bytes", VALID),
     Declassified::with_callees("results::read_coefficients", SUMS),
     Declassified::with_callees("record::unpadded", LENGTH),

@@ -12,5 +12,6 @@ mod embed;
 mod layer;
 mod llama;
 mod retrieve;
+mod search;
 mod sums;
 mod unseal;

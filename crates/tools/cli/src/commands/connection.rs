@@ -7,6 +7,7 @@ use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig, Waiting};
 use unspoken_client::{ClientError, StateDir, UsageStats};
 use unspoken_offers::ClientKind;
+use unspoken_search_client::without_documents;
 
 use super::state_root::StateRoot;
 use crate::progress::note;
@@ -98,22 +99,55 @@ impl Target {
         Ok((transport, application, state))
     }
 
-    /// Name of the application.
-    pub fn application(&self, cancel: &Cancel) -> anyhow::Result<String> {
+    /// Name of the collection to search.
+    pub fn collection(&self, cancel: &Cancel) -> anyhow::Result<String> {
         match &self.application {
             Some(name) => Ok(name.clone()),
-            None => choose_application(&self.connection.open()?, None, cancel),
+            None => only_one(without_documents(self.connection.open()?.applications(cancel)?)),
         }
     }
 
     /// Opens a connection and the key directory for an application of the service.
     pub fn open_beside(&self, application: &str) -> anyhow::Result<(Transport, StateDir)> {
-        let root = self.state.path()?;
-        let transport = self.connection.open()?;
-        let state = StateDir::open(&root, transport.url(), application)
-            .with_context(|| format!("cannot use {}", root.display()))?;
-        Ok((transport, state))
+        open_beside(&self.connection, &self.state, application)
     }
+}
+
+/// Applications of a service, and the directory of their keys.
+#[derive(clap::Args)]
+#[cfg(feature = "full")]
+pub struct Applications {
+    #[command(flatten)]
+    connection: Connection,
+    /// Application of the service; may be given several times [default: all of them]
+    #[arg(long = "application", value_name = "APPLICATION")]
+    names: Vec<String>,
+    #[command(flatten)]
+    state: StateRoot,
+}
+
+#[cfg(feature = "full")]
+impl Applications {
+    /// The names of the applications.
+    pub fn names(&self, cancel: &Cancel) -> anyhow::Result<Vec<String>> {
+        match self.names.is_empty() {
+            true => Ok(self.connection.open()?.applications(cancel)?),
+            false => Ok(self.names.clone()),
+        }
+    }
+
+    /// Opens a connection and the key directory for an application.
+    pub fn open(&self, application: &str) -> anyhow::Result<(Transport, StateDir)> {
+        open_beside(&self.connection, &self.state, application)
+    }
+}
+
+fn open_beside(connection: &Connection, state: &StateRoot, application: &str) -> anyhow::Result<(Transport, StateDir)> {
+    let root = state.path()?;
+    let transport = connection.open()?;
+    let state = StateDir::open(&root, transport.url(), application)
+        .with_context(|| format!("cannot use {}", root.display()))?;
+    Ok((transport, state))
 }
 
 /// Prints the bytes sent and received, and the times.
@@ -140,7 +174,10 @@ pub fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &C
     if let Some(name) = asked {
         return Ok(name.into());
     }
-    let mut names = transport.applications(cancel)?;
+    only_one(transport.applications(cancel)?)
+}
+
+fn only_one(mut names: Vec<String>) -> anyhow::Result<String> {
     match names.len() {
         1 => Ok(names.swap_remove(0)),
         0 => anyhow::bail!("the service offers no application"),

@@ -11,6 +11,8 @@ pub mod embed;
 pub mod keys;
 pub mod llama;
 pub mod matrix;
+#[cfg(feature = "full")]
+pub mod mcp;
 mod model_output;
 pub mod openapi;
 pub mod params;

@@ -78,13 +78,18 @@ impl Place<'_> {
     /// The transport to the service, the name of the application, and the key directory.
     pub(crate) fn target(self, cancel: &Cancel) -> Result<(Transport, String, StateDir), Failure> {
         let transport = self.service.transport()?;
-        let application = match self.application {
-            Some(name) => name.to_owned(),
-            None => only_application(&transport, cancel)?,
-        };
+        let application = self.chosen(|names| names, cancel)?;
         let state = StateDir::open(self.state_dir, transport.url(), &application)
             .map_err(|source| Failure::State { path: self.state_dir.display().to_string(), source })?;
         Ok((transport, application, state))
+    }
+
+    /// Name of the application; without one, the only one of those that `choice` leaves of the service's.
+    pub(crate) fn chosen(self, choice: fn(Vec<String>) -> Vec<String>, cancel: &Cancel) -> Result<String, Failure> {
+        match self.application {
+            Some(name) => Ok(name.to_owned()),
+            None => only(choice(self.service.transport()?.applications(cancel)?)),
+        }
     }
 
     /// Connects as a client with the model that `model` returns, and gets it ready. Returns the application's name,
@@ -126,8 +131,7 @@ impl Place<'_> {
     }
 }
 
-fn only_application(transport: &Transport, cancel: &Cancel) -> Result<String, Failure> {
-    let mut offered = transport.applications(cancel)?;
+fn only(mut offered: Vec<String>) -> Result<String, Failure> {
     match (offered.pop(), offered.is_empty()) {
         (Some(only), true) => Ok(only),
         (last, _) => {

@@ -10,6 +10,7 @@ mod pools;
 mod queries;
 mod retrieval;
 mod sampling;
+mod search;
 mod sums;
 
 use std::path::Path;
@@ -45,7 +46,7 @@ impl Case {
 pub static LEAK: Case = Case::new("deliberate-leak", "a function that branches on a secret", leak::run);
 
 /// All cases.
-pub static CASES: [Case; 21] = [
+pub static CASES: [Case; 23] = [
     Case::new("sampling", "secrets and errors of every distribution; the generator is secret", sampling::run),
     Case::new("ckks-keys", "secret, public and switching keys; the generator is secret", ckks::keys),
     Case::new("ckks-encoding", "encoding of messages; the messages are secret", ckks::encoding),
@@ -62,6 +63,14 @@ pub static CASES: [Case; 21] = [
         .prepared(retrieval::prepare_by_key),
     Case::new("get-by-index", "a client's question by index; secret and index are secret", retrieval::by_index)
         .prepared(retrieval::prepare_by_index),
+    Case::new(
+        "search-queries",
+        "choosing blocks and encrypting a vector; vector, secret and generator are secret",
+        search::asking,
+    )
+    .prepared(search::prepare_queries),
+    Case::new("search-reading", "decrypting and ranking scores; secret and vector are secret", search::reading)
+        .prepared(search::prepare_reading),
     Case::new("oprf", "a client that asks for the key of a record and opens it; its name is secret", oprf::run),
     Case::new("sums", "contributions, and a collector that decrypts sums; key and values are secret", sums::run),
     Case::new(

@@ -3,6 +3,7 @@
 mod codes;
 mod messages;
 mod room;
+mod search;
 mod service;
 mod story;
 
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// Diagnoses: a table with the columns code and long_name
     #[arg(long, default_value = "data/icd10/icd10cm.csv")]
     codes: PathBuf,
+    /// Directory with a table of embeddings, table.safetensors, and its tokenizer.json
+    #[arg(long, default_value = "data/wordllama")]
+    words: PathBuf,
     /// Language model that continues a story
     #[arg(long, default_value = "models/stories260K/stories260K.bin")]
     story_model: PathBuf,
@@ -47,15 +51,17 @@ enum Scene {
     Messages,
     /// Look diagnoses up
     Codes,
+    /// Search diagnoses by meaning
+    Search,
     /// Continue a story
     Story,
 }
 
-/// Runs the command: classifies messages, looks diagnoses up, then continues a story.
+/// Runs the command: classifies messages, looks diagnoses up by code and by meaning, then continues a story.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     let asked = |scene: &Scene| arguments.scenes.is_empty() || arguments.scenes.contains(scene);
-    let scenes = [Scene::Messages, Scene::Codes, Scene::Story].into_iter().filter(asked);
+    let scenes = [Scene::Messages, Scene::Codes, Scene::Search, Scene::Story].into_iter().filter(asked);
     for (number, scene) in scenes.enumerate() {
         if number > 0 {
             println!();
@@ -63,6 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         match scene {
             Scene::Messages => messages::run(arguments, &cancel)?,
             Scene::Codes => codes::run(&arguments.codes, &cancel)?,
+            Scene::Search => search::run(&arguments.codes, &arguments.words, &cancel)?,
             Scene::Story => story::run(&arguments.story_model, &cancel)?,
         }
     }

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             (made.into_raw_vec_and_offset().0, Some(embedder))
         }
     };
-    let application = arguments.target.application(&cancel)?;
+    let application = arguments.target.collection(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
     let open = |application: &str| arguments.target.open_beside(application);
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Refuses a table of words that did not make the vectors of the documents.
-fn check_embedder(embedder: Option<&TextEmbedder>, description: &Description) -> anyhow::Result<()> {
+pub fn check_embedder(embedder: Option<&TextEmbedder>, description: &Description) -> anyhow::Result<()> {
     let Some(name) = embedder.map(TextEmbedder::name) else { return Ok(()) };
     let needed = description.embedder();
     anyhow::ensure!(

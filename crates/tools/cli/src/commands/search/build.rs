@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Memory of the table at the service, in MiB [default: three bytes for each coordinate, at least 256 MiB]
     #[arg(long, value_name = "MIB")]
     memory: Option<u64>,
-    /// Bytes of the longest document to make room for [default: those of the longest one]
+    /// Bytes of the longest document to make room for [default: a quarter more than the longest one has]
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
     longest: usize,
     /// Build nothing: show the layouts and what a question would cost with each

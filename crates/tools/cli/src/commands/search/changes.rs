@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_collection::{Collection, Writer};
+use unspoken_collection::{Builder, Collection, Writer};
 
 use super::documents::{Documents, Source};
 
@@ -75,11 +75,12 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<()> {
     let (shape, asked) = (index.shape(), index.directory().asked());
     let [width, blocks, groups] = [shape.width(), shape.blocks(), shape.groups()];
     let (documents, removed, positions) = (index.documents(), index.removed().len(), index.positions());
-    let embedder = index.embedder();
+    let (embedder, recall) = (index.about().embedder.as_deref(), index.about().recall);
     if arguments.json {
         let info = json!({
             "documents": documents, "removed": removed, "positions": positions, "width": width, "blocks": blocks,
-            "groups": groups, "asked": asked, "embedder": embedder, "preset": index.parameters().name(),
+            "groups": groups, "asked": asked, "embedder": embedder, "recall": recall,
+            "preset": index.parameters().name(),
             "memory_bytes": index.memory_bytes(),
         });
         println!("{info}");
@@ -89,6 +90,9 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<()> {
     println!("positions   {positions}, {removed} of them left empty by removed documents");
     println!("layout      {blocks} blocks of {groups} clusters, {asked} of them asked");
     println!("memory      {} bytes for the table, at the service", index.memory_bytes());
+    if let Some(recall) = recall {
+        println!("recall      {recall:.3} of the {} nearest, when it was built", Builder::NEIGHBOURS);
+    }
     println!("embedder    {}", embedder.unwrap_or("not known"));
     Ok(())
 }

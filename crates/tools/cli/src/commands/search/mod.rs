@@ -7,6 +7,9 @@ mod documents;
 
 mod vectors;
 
+pub use ask::check_embedder;
+pub use vectors::{Embedder, TextEmbedder};
+
 /// Search a collection by meaning, without revealing the query
 ///
 /// A collection is a directory, created by `build` from documents and their vectors and served with `serve --search`.

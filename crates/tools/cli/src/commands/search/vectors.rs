@@ -31,6 +31,11 @@ pub struct TextEmbedder {
 }
 
 impl Embedder {
+    /// A table, its tokens, and the name of its tensor.
+    pub fn new(words: PathBuf, tokens: Option<PathBuf>, tensor: Option<String>) -> Self {
+        Embedder { words: Some(words), tokens, tensor }
+    }
+
     /// The embedder, if a table is given.
     pub fn open(&self) -> anyhow::Result<Option<TextEmbedder>> {
         let Some(words) = &self.words else { return Ok(None) };

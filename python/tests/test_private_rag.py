@@ -1,0 +1,43 @@
+"""The example of answers from documents at a service."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Service
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+
+import private_rag
+
+
+@pytest.fixture
+def notes(binary, tmp_path):
+    private_rag.main(["build", str(tmp_path / "notes")])
+    running = Service(binary, tmp_path / "data", f"search={tmp_path / 'notes'}").start()
+    yield running
+    running.stop()
+
+
+def test_questions_are_answered_from_documents_of_a_service(notes, state, capsys):
+    for question, said in (
+        ("How long does rye bread bake?", "Rye bread bakes for 45 minutes at 220 degrees."),
+        ("Where are the keys of the shop?", "The keys of the shop hang behind the door of the office."),
+        ("When does the train to Ghent leave?", "The train to Ghent leaves at seven from platform three."),
+    ):
+        private_rag.main(["ask", notes.url, question, "--state", str(state)])
+        assert capsys.readouterr().out.splitlines()[-1] == said
+
+
+def test_the_model_is_given_what_was_found():
+    prompts = []
+
+    class Client:
+        def search(self, question, k):
+            assert (question, k) == ("What?", 3)
+            return [private_rag.unspoken.Found(text.encode(), 0.9, 0) for text in ("one", "two")]
+
+    assert private_rag.ask(Client(), "What?", lambda prompt: prompts.append(prompt) or "it") == "it"
+    assert prompts == ["Notes:\none\ntwo\n\nQuestion: What?\nAnswer:"]
