@@ -19,7 +19,7 @@ from statistics import median
 import faiss
 import numpy as np
 
-WIDTH, KNEE, DECAY = 384, 4.0, 1.2
+WIDTH, KNEE, DECAY = 384, 6.0, 1.35
 HELD_OUT, NEIGHBOURS = 200, 10
 REPETITIONS = 15
 

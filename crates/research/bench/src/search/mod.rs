@@ -72,7 +72,7 @@ const FULL: Case = Case {
         Passes { blocks: 1, groups: 1, queries: &[1, 8, 32] },
         Passes { blocks: 1, groups: 8, queries: &[1, 8, 32] },
         Passes { blocks: 512, groups: 1, queries: &[1, 8, 32] },
-        Passes { blocks: 512, groups: 4, queries: &[1, 8] },
+        Passes { blocks: 1024, groups: 8, queries: &[1, 8] },
     ],
     planned: &[10_000, 100_000, 1_000_000],
 };
