@@ -8,7 +8,7 @@ BIN := target/release/unspoken
 WASI := CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings $(abspath scripts/run_wasi.mjs)"
 
 .PHONY: demo build-for-demo test test-wasm build build-bench data python-env lint audit peers fuzz benchmarks clean
-.PHONY: storm figures tables-lookup tables-matrix tables-encrypt tables-pir
+.PHONY: storm figures tables-lookup tables-matrix tables-encrypt tables-pir tables-search
 .PHONY: tables-llama tables-llama-smollm2 tables-llama-clear
 
 # Builds, downloads the SMS spam collection, the ICD-10 codes and WordLlama, trains, serves, queries privately, and
@@ -168,6 +168,15 @@ tables-encrypt: build-bench data/tables
 tables-pir: build-bench
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: dense" "pir: published" "pir: database" \
 		"pir: shards" "pir: service" "pir: sealed"
+
+# Private search beside search in the clear, products of matrices under encryption, and the planner's predictions. The
+# first run makes vectors of the ICD-10 titles, a quarter of an hour. Needs 8 GB of memory.
+tables-search: build-bench data/icd10/icd10cm.csv data/glove data/minilm
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "search: collections" "search: a million documents" \
+		"search: beside other encryption" "search: the planner" "search: in the clear" "search: service"
+
+data/glove data/minilm:
+	$(PYTHON) scripts/fetch_data.py $(notdir $@)
 
 # Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
 # models. Needs 20 GB of memory, and about an hour.

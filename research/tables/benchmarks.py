@@ -23,6 +23,7 @@ import llama_tables
 import lookup_tables
 import matrix_tables
 import pir_tables
+import search_tables
 from page import cells
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +47,10 @@ SECTIONS = (
     (pir_tables.DATABASE, "pir", ("updates",), True),
     (pir_tables.SERVICE, "pir", ("service",), True),
     (pir_tables.SEALED, "pir", ("sealed",), True),
+    (search_tables.COLLECTIONS, "search", ("answers", "data"), False),
+    (search_tables.MILLION, "search", ("million",), False),
+    (search_tables.BESIDE, "search", ("product", "plans"), False),
+    (search_tables.PLANNER, "search", ("planner",), False),
     (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),
     (llama_encrypted_tables.PASSES, "llama", ("passes", "small-chain", "chain"), False),
     (llama_encrypted_tables.BLOCKS, "llama", ("blocks", "share"), False),
@@ -57,6 +62,7 @@ NOTES = {
     **matrix_tables.NOTES,
     **encrypt_tables.NOTES,
     **pir_tables.NOTES,
+    **search_tables.NOTES,
     **llama_encrypted_tables.NOTES,
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. OpenFHE's rows
@@ -68,20 +74,27 @@ bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewe
 
 INTRODUCTION = """\
 Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt`, `make tables-pir`,
-`make tables-llama` and `make tables-llama-clear` make some of its sections. Times are of one thread unless a row says
-otherwise. Those with a baseline are medians of repetitions that alternated in one run, after one repetition that is not
-counted; the ratio is the median of the pairwise ratios, above 1 where ours is better. Where something else was done,
-the section says so.
+`make tables-search`, `make tables-llama` and `make tables-llama-clear` make some of its sections. Times are of one
+thread unless a row says otherwise. Those with a baseline are medians of repetitions that alternated in one run, after
+one repetition that is not counted; the ratio is the median of the pairwise ratios, above 1 where ours is better. Where
+something else was done, the section says so.
 """
 
 # Tables before the one with a row per metric.
-TABLES = {**matrix_tables.TABLES, **encrypt_tables.TABLES, **pir_tables.TABLES, **llama_encrypted_tables.TABLES}
+TABLES = {
+    **matrix_tables.TABLES,
+    **encrypt_tables.TABLES,
+    **pir_tables.TABLES,
+    **search_tables.TABLES,
+    **llama_encrypted_tables.TABLES,
+}
 
 # Metrics with separate tables.
 SPECIAL = (
     *lookup_tables.SPECIAL,
     *matrix_tables.SPECIAL,
     *pir_tables.SPECIAL,
+    *search_tables.SPECIAL,
     *llama_encrypted_tables.SPECIAL,
 )
 
@@ -174,6 +187,8 @@ def section(binary: Path, heading: str) -> str:
             prepared = llama_tables.prepare_smollm2(binary.with_name("unspoken"), Path(folder))
             found = rows(binary, suite, only, prepared)
     else:
+        if heading == search_tables.COLLECTIONS:
+            search_tables.prepare()
         found = rows(binary, suite, only)
     parts = [
         measured_on(binary),
@@ -230,7 +245,7 @@ def embeddings(binary: Path) -> str:
 
 def main() -> None:
     """Measures the named sections, or all of them, and writes the page; other sections are not changed."""
-    choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION, llama_tables.CLEAR]
+    choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION, llama_tables.CLEAR, *search_tables.OWN]
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(choices):
         sys.exit(f"usage: python3 research/tables/benchmarks.py DIRECTORY_OF_COMMANDS [{' | '.join(choices)}]")
     directory = Path(sys.argv[1])
@@ -240,6 +255,9 @@ def main() -> None:
             known[name] = embeddings(directory / "unspoken")
         elif name == llama_tables.CLEAR:
             known[name] = measured_on(directory / "unspoken") + "\n\n" + llama_tables.clear(directory / "unspoken")
+        elif name in search_tables.OWN:
+            made = search_tables.OWN[name](directory / "unspoken")
+            known[name] = measured_on(directory / "unspoken") + "\n\n" + made
         else:
             known[name] = section(directory / "unspoken-bench", name)
     known.pop("The lookup paper's figures", None)

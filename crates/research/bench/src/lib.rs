@@ -13,6 +13,7 @@ mod matrix;
 mod peer;
 mod pir;
 mod row;
+mod search;
 mod untrained;
 mod web;
 
@@ -42,11 +43,13 @@ pub enum Suite {
     Web,
     /// Services on Ray, against one without it: latency at one replica, and a database in shards.
     Cluster,
+    /// Private search: recall, bytes, seconds, beside exact search, encrypted products and the planner's predictions.
+    Search,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 8] = [
+    pub const ALL: [Suite; 9] = [
         Suite::Engine,
         Suite::Lookup,
         Suite::Matrix,
@@ -55,9 +58,10 @@ impl Suite {
         Suite::Llama,
         Suite::Web,
         Suite::Cluster,
+        Suite::Search,
     ];
 
-    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama`, `web` or `cluster`.
+    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama`, `web`, `cluster` or `search`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
@@ -68,6 +72,7 @@ impl Suite {
             Suite::Llama => "llama",
             Suite::Web => "web",
             Suite::Cluster => "cluster",
+            Suite::Search => "search",
         }
     }
 
@@ -82,6 +87,7 @@ impl Suite {
             Suite::Llama => &llama::PARTS,
             Suite::Web => &web::PARTS,
             Suite::Cluster => &cluster::PARTS,
+            Suite::Search => &search::PARTS,
         }
     }
 }
@@ -159,5 +165,6 @@ pub fn run(
         Suite::Llama => llama::run(&mut harness),
         Suite::Web => web::run(&mut harness),
         Suite::Cluster => cluster::run(&mut harness),
+        Suite::Search => search::run(&mut harness),
     }
 }
