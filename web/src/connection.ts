@@ -1,6 +1,7 @@
 /** One application of a service: its client half, its keys at the service, and its questions. */
 
 import { UnspokenError } from "./errors.js";
+import { type Exchange, attempt, costs, freeAll, freed, summed } from "./exchange.js";
 import { deleteBundle, holdsBundle, sendBundle } from "./keys.js";
 import type { ApplicationInfo, Asked, Continued, Costs, OpenOptions, Progress, TextToContinue } from "./messages.js";
 import { type Offer, described, published } from "./offer.js";
@@ -10,10 +11,10 @@ import {
   type Answer,
   ClearModel,
   Client,
+  type Collection,
   type Continuation,
   type OpenOptions as ClientOptions,
   type Question,
-  type Request,
 } from "./wasm/unspoken_web.js";
 
 /** Longest keys that a page makes. They are in blobs, which browsers keep on disk where memory is short. */
@@ -26,15 +27,6 @@ const RENEWALS = 1;
 const DEFAULT_TOKENS = 32;
 
 type Report = (progress: Progress) => void;
-
-/** A request, its answer, and what they took, in milliseconds. */
-interface Exchange {
-  request: Request;
-  answer: Uint8Array;
-  queryBytes: number;
-  encrypted: number;
-  answered: number;
-}
 
 /** An earlier connection to the same application, in this page. */
 export interface Earlier {
@@ -124,14 +116,35 @@ export class Connection {
       keyBytes: client.keyBytes,
       hasKeys: this.#key !== "",
       keyMilliseconds: this.#keyMilliseconds,
-      queryBytes: client.queryBytes(1),
-      answerBytes: client.expectedAnswerBytes(1),
+      ...this.bytesOf(1),
       batch: client.batch,
       objects: client.objects(),
+      collection: this.collection,
       hasClear: this.#clear !== undefined,
       restored: this.#restored,
       isStored: this.#isStored,
     };
+  }
+
+  /** The name of the application. */
+  get name(): string {
+    return this.#name;
+  }
+
+  /** The collection that the application searches now, if it does. */
+  get collection(): Collection | undefined {
+    return this.#client.collection();
+  }
+
+  /** Bytes of the requests with so many questions, and those expected of their answers. */
+  bytesOf(questions: number): { queryBytes: number; answerBytes: number } {
+    const [client, sum] = [this.#client, { queryBytes: 0, answerBytes: 0 }];
+    for (let left = questions; left > 0; left -= client.batch) {
+      const each = Math.min(left, client.batch);
+      sum.queryBytes += client.queryBytes(each);
+      sum.answerBytes += client.expectedAnswerBytes(each);
+    }
+    return sum;
   }
 
   /** The description that this connection accepted. */
@@ -178,13 +191,20 @@ export class Connection {
    * Asks questions, in as many requests as their number needs, once the service has the keys. All requests are made
    * before the first is sent, and all answers arrive before the first is decrypted: the number and the times of the
    * requests must not depend on questions or answers. For the same reason nothing is sent again after an answer could
-   * not be read.
+   * not be read. `arrived` is called with the answers when all are there, before the first is decrypted: an error after
+   * that depends on what they decrypt to.
    */
-  async ask(questions: Question[], report: Report, signal: AbortSignal): Promise<Asked> {
+  async ask(
+    questions: Question[],
+    report: Report,
+    signal: AbortSignal,
+    arrived?: (answers: Uint8Array[]) => void,
+  ): Promise<Asked> {
     return await this.#use(async () => {
       this.#checkKeptBytes(questions.length);
       const exchanges = await this.#exchange(questions, report, AbortSignal.any([signal, this.#ended.signal]));
       try {
+        arrived?.(exchanges.map(({ answer }) => answer));
         return this.#read(exchanges);
       } finally {
         freeAll(exchanges);
@@ -506,28 +526,6 @@ export class Connection {
   }
 }
 
-/** What a request took. */
-function costs({ encrypted, answered, queryBytes, answer }: Exchange, decrypted: number): Costs {
-  return {
-    encryptMilliseconds: encrypted,
-    decryptMilliseconds: decrypted,
-    serviceMilliseconds: answered,
-    queryBytes,
-    answerBytes: answer.length,
-  };
-}
-
-function summed(all: Costs[]): Costs {
-  const sum = (of: (each: Costs) => number): number => all.reduce((total, each) => total + of(each), 0);
-  return {
-    encryptMilliseconds: sum((each) => each.encryptMilliseconds),
-    decryptMilliseconds: sum((each) => each.decryptMilliseconds),
-    serviceMilliseconds: sum((each) => each.serviceMilliseconds),
-    queryBytes: sum((each) => each.queryBytes),
-    answerBytes: sum((each) => each.answerBytes),
-  };
-}
-
 /** What the module is told of a text to continue. */
 function textArguments(text: TextToContinue): [publicText: string, privateText: string, mostTokens: number] {
   return [text.publicText ?? "", text.privateText, text.mostTokens ?? DEFAULT_TOKENS];
@@ -556,32 +554,6 @@ function clientOptions(
     opening.earlier = description;
   }
   return opening;
-}
-
-function freeAll(exchanges: Exchange[]): void {
-  for (const { request } of exchanges.splice(0)) {
-    freed(request);
-  }
-}
-
-/** Frees an object of the module. After a trap it cannot be freed, and the module ends with its worker. */
-function freed(object: { free(): void }): void {
-  try {
-    object.free();
-  } catch {
-    // The trap is reported.
-  }
-}
-
-function attempt<T>(work: () => T): () => T {
-  try {
-    const result = work();
-    return () => result;
-  } catch (error) {
-    return () => {
-      throw error;
-    };
-  }
 }
 
 function equal(a: Uint8Array, b: Uint8Array): boolean {

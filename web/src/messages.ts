@@ -1,6 +1,14 @@
 /** Messages between a page and its worker. */
 
-import type { Answer, Question, SecuredObject, Told } from "./wasm/unspoken_web.js";
+import type {
+  Answer,
+  Collection,
+  Document,
+  Question,
+  SearchQuestion,
+  SecuredObject,
+  Told,
+} from "./wasm/unspoken_web.js";
 import type { RequestRecord, TransportOptions } from "./transport.js";
 
 /** Where the secret of an application is kept. */
@@ -30,13 +38,15 @@ export interface ApplicationInfo {
   hasKeys: boolean;
   /** Milliseconds for making the keys; 0 if none were made. */
   keyMilliseconds: number;
-  /** Bytes of a request with one question, and those expected of its answer. */
+  /** Bytes of a request with one question, and those expected of its answer; of a search for ten documents, all of it. */
   queryBytes: number;
   answerBytes: number;
   /** Maximum number of questions in a request. */
   batch: number;
   /** What the service sees, with its security. */
   objects: SecuredObject[];
+  /** The collection, if the application searches one. Bytes and keys are those of its documents, too. */
+  collection: Collection | undefined;
   /** Whether the whole model is published, so that answers can be compared with the clear. */
   hasClear: boolean;
   /** Whether the secret was read from storage. */
@@ -59,6 +69,19 @@ export interface Costs {
 /** The answers to the questions of one call, and what they took. */
 export interface Asked extends Costs {
   answers: Answer[];
+}
+
+/** A document that was found and fetched. */
+export interface FoundDocument extends Document {
+  /** The cosine of its vector and the query's, with the error of encryption and of coordinates of 8 bits. */
+  cosine: number;
+  /** Its position in the collection, which a rebuild changes. */
+  position: number;
+}
+
+/** The documents that a search found, the nearest first, and what it took. */
+export interface Found extends Costs {
+  documents: FoundDocument[];
 }
 
 /** A text to continue. */
@@ -90,6 +113,7 @@ export interface Calls {
   open: { arguments: [name: string, options: OpenOptions]; result: ApplicationInfo };
   prepare: { arguments: [name: string]; result: ApplicationInfo };
   ask: { arguments: [name: string, questions: Question[]]; result: Asked };
+  find: { arguments: [name: string, question: SearchQuestion]; result: Found };
   continueText: { arguments: [name: string, text: TextToContinue]; result: Continued };
   clearText: { arguments: [name: string, text: TextToContinue]; result: { text: string; milliseconds: number } };
   clear: { arguments: [name: string, question: Question]; result: { answer: Answer; milliseconds: number } };

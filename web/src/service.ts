@@ -7,6 +7,7 @@ import type {
   CallName,
   Calls,
   Continued,
+  Found,
   FromWorker,
   OpenOptions,
   Progress,
@@ -14,7 +15,7 @@ import type {
   ToWorker,
 } from "./messages.js";
 import type { RequestRecord, TransportOptions } from "./transport.js";
-import type { Answer, Question } from "./wasm/unspoken_web.js";
+import type { Answer, Question, SearchQuestion } from "./wasm/unspoken_web.js";
 
 /** How a service is opened. */
 export interface ServiceOptions extends Omit<TransportOptions, "url"> {
@@ -257,6 +258,19 @@ export class Application {
       await this.prepare(options);
     }
     return await this.#service.call("ask", options, this.#info.name, questions);
+  }
+
+  /**
+   * Finds the `most` documents of a collection that are nearest to a vector, or to a text if the service publishes the
+   * table that makes vectors of texts (`info.collection.takesTexts`), and fetches them. The service sees neither which
+   * question was asked nor which documents are fetched: always `most` of them. There are fewer in the answer if
+   * documents were removed, or the part of the collection that was searched has fewer. Sends keys first, if needed.
+   */
+  async find(question: SearchQuestion, options: CallOptions = {}): Promise<Found> {
+    if (!this.#info.hasKeys) {
+      await this.prepare(options);
+    }
+    return await this.#service.call("find", options, this.#info.name, question);
   }
 
   /**

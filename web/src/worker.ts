@@ -2,9 +2,27 @@
 
 import { Connection } from "./connection.js";
 import { UnspokenError } from "./errors.js";
-import type { CallName, Calls, FromWorker, OpenOptions, Progress, TextToContinue, ToWorker } from "./messages.js";
+import type {
+  ApplicationInfo,
+  CallName,
+  Calls,
+  FromWorker,
+  OpenOptions,
+  Progress,
+  TextToContinue,
+  ToWorker,
+} from "./messages.js";
+import { DOCUMENTS, find, withDocuments } from "./search.js";
 import { Transport, cancelled } from "./transport.js";
-import init, { type InitOutput, Kernels, panicPlace, type Question } from "./wasm/unspoken_web.js";
+import init, {
+  type InitOutput,
+  Kernels,
+  buildOf,
+  documentOf,
+  panicPlace,
+  type Question,
+  type SearchQuestion,
+} from "./wasm/unspoken_web.js";
 
 let module: InitOutput | undefined;
 let transport: Transport | undefined;
@@ -37,24 +55,29 @@ const handlers: {
     }
     return names.map(String);
   },
-  async open({ report, signal }, name: string, options: OpenOptions) {
-    const connection = await Connection.open(service(), name, options, connections.get(name), report, signal);
-    if (signal.aborted) {
-      await connection.free();
-      throw cancelled();
+  async open(context, name: string, options: OpenOptions) {
+    const connection = await open(context, name, options);
+    const documents = connection.collection?.documents;
+    if (documents !== undefined) {
+      const { passphrase, acceptInsecure } = options;
+      await open(context, documents, { passphrase, acceptInsecure });
     }
-    // What was open is replaced only now: if opening fails, it stays.
-    const replaced = connections.get(name);
-    connections.set(name, connection);
-    await replaced?.free();
-    return connection.info;
+    return infoOf(name);
   },
   async prepare({ report, signal }, name: string) {
     await connected(name).prepare(report, signal);
-    return connected(name).info;
+    await documentsOf(name)?.prepare(report, signal);
+    return infoOf(name);
   },
   async ask({ report, signal }, name: string, questions: Question[]) {
     return await connected(name).ask(questions, report, signal);
+  },
+  async find({ report, signal }, name: string, question: SearchQuestion) {
+    const [index, documents] = [connected(name), documentsOf(name)];
+    if (documents === undefined) {
+      throw new UnspokenError("argument", `${name}: found kind ${index.info.kind}, needed kind search; use ask`);
+    }
+    return await find({ index, documents, documentOf, buildOf }, question, report, signal);
   },
   async continueText({ report, signal }, name: string, text: TextToContinue) {
     return await connected(name).continueText(text, report, signal);
@@ -63,9 +86,13 @@ const handlers: {
   clear: async (_, name: string, question: Question) => connected(name).clear(question),
   secret: async (_, name: string) => connected(name).secret(),
   async forget(_, name: string) {
-    const connection = connected(name);
-    connections.delete(name);
-    await connection.forget();
+    const forgotten = [connected(name), documentsOf(name)];
+    for (const connection of forgotten) {
+      if (connection !== undefined) {
+        connections.delete(connection.name);
+        await connection.forget();
+      }
+    }
     return null;
   },
   memory: async () => module?.memory.buffer.byteLength ?? 0,
@@ -76,6 +103,31 @@ function service(): Transport {
     throw new UnspokenError("argument", "the worker was not started");
   }
   return transport;
+}
+
+/** Opens a connection, in place of an earlier one. */
+async function open({ report, signal }: Context, name: string, options: OpenOptions): Promise<Connection> {
+  const connection = await Connection.open(service(), name, options, connections.get(name), report, signal);
+  if (signal.aborted) {
+    await connection.free();
+    throw cancelled();
+  }
+  // What was open is replaced only now: if opening fails, it stays.
+  const replaced = connections.get(name);
+  connections.set(name, connection);
+  await replaced?.free();
+  return connection;
+}
+
+/** The connection to the documents of a collection, if the application searches one. */
+function documentsOf(name: string): Connection | undefined {
+  const documents = connected(name).collection?.documents;
+  return documents === undefined ? undefined : connected(documents);
+}
+
+function infoOf(name: string): ApplicationInfo {
+  const [{ info }, documents] = [connected(name), documentsOf(name)];
+  return documents === undefined ? info : withDocuments(info, documents.info, documents.bytesOf(DOCUMENTS));
 }
 
 function connected(name: string): Connection {

@@ -1,11 +1,19 @@
 /** The page: one card for each application of the service, and the record of all requests. */
 
-import { type Application, type CallOptions, type OpenOptions, Service, UnspokenError } from "../index.js";
+import {
+  type Application,
+  type ApplicationInfo,
+  type CallOptions,
+  type OpenOptions,
+  Service,
+  UnspokenError,
+} from "../index.js";
 import { Card, type View } from "./card.js";
 import { digitsView } from "./digits.js";
 import { byId, button, element } from "./elements.js";
 import { lookupView } from "./lookup.js";
 import { record, showMemory } from "./record.js";
+import { searchView } from "./search.js";
 import { storyView } from "./story.js";
 import { textView } from "./text.js";
 
@@ -13,7 +21,7 @@ const status = byId("status");
 const cards = byId("applications");
 const form = byId("settings-form") as HTMLFormElement;
 /** The kinds of applications that the page can ask, in the order of their cards. */
-const KINDS = ["digits", "classify", "retrieve", "llama"];
+const KINDS = ["digits", "classify", "retrieve", "search", "llama"];
 
 let service: Service | undefined;
 let shown: Card[] = [];
@@ -51,7 +59,9 @@ async function start(): Promise<void> {
     }
     service = opened;
     const names = await opened.applications();
-    await Promise.all(names.map((name) => show(opened, name)));
+    // The documents of a collection are fetched by its card.
+    const own = names.filter((name) => !names.some((other) => name === `${other}-documents`));
+    await Promise.all(own.map((name) => show(opened, name)));
     arrange();
     status.textContent = names.length === 0 ? "This service offers nothing." : `Connected to ${opened.url}.`;
     await refreshMemory();
@@ -87,7 +97,7 @@ async function show(from: Service, name: string): Promise<void> {
       mode = chosen;
       void card?.reopen();
     };
-    const view = viewOf(application.info.kind, choose);
+    const view = viewOf(application.info, choose);
     card = new Card(application, view, open, () => void refreshMemory());
     shown.push(card);
     place.replaceWith(card.element);
@@ -113,12 +123,14 @@ function arrange(): void {
   cards.replaceChildren(...sorted);
 }
 
-function viewOf(kind: string, choose: (mode: string) => void): View {
-  switch (kind) {
+function viewOf(info: ApplicationInfo, choose: (mode: string) => void): View {
+  switch (info.kind) {
     case "digits":
       return digitsView();
     case "classify":
       return textView();
+    case "search":
+      return searchView(info.collection);
     case "llama":
       return storyView();
     default:

@@ -134,6 +134,12 @@ impl PirClient {
         &self.secret
     }
 
+    /// The version of the database from which an answer was computed, which is not encrypted: for callers who must know
+    /// it before they read answers. Nothing, if the answer is too short.
+    pub fn version_of(answer: &[u8]) -> Option<u64> {
+        message::version_of(answer)
+    }
+
     /// The kind of its queries.
     pub fn mode(&self) -> Mode {
         self.options.mode

@@ -194,6 +194,11 @@ pub(crate) fn write_answer<'a>(
     bytes
 }
 
+/// The version from which an answer was computed.
+pub(crate) fn version_of(answer: &[u8]) -> Option<u64> {
+    answer.first_chunk().map(|version| u64::from_le_bytes(*version))
+}
+
 /// Reads the answer to a request of `queries` queries from untrusted bytes: the version, and the responses to each
 /// query.
 ///

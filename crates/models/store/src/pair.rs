@@ -185,13 +185,28 @@ impl FilePair {
         shape: Vec<usize>,
         data: &[u8],
     ) -> Result<String, StoreError> {
-        let path = directory.join(self.weights());
+        let (file, bytes) = self.weights_file(name, dtype, shape, data)?;
+        write_file(&directory.join(file), &bytes)?;
+        Ok(checksum(&bytes))
+    }
+
+    /// As [`Self::write_weights`], but returns the name and the bytes of the file.
+    ///
+    /// # Errors
+    /// [`StoreError::Tensor`] if data and shape do not match.
+    pub fn weights_file(
+        &self,
+        name: &str,
+        dtype: Dtype,
+        shape: Vec<usize>,
+        data: &[u8],
+    ) -> Result<(String, Vec<u8>), StoreError> {
+        let file = self.weights();
         let needed = format!("a tensor {name:?} that safetensors can hold");
-        let refuse = |error: safetensors::SafeTensorError| StoreError::tensor(&path, error, &needed);
+        let refuse = |error: safetensors::SafeTensorError| StoreError::tensor(file.as_ref(), error, &needed);
         let view = TensorView::new(dtype, shape, data).map_err(refuse)?;
         let bytes = safetensors::serialize([(name, view)], None).map_err(refuse)?;
-        write_file(&path, &bytes)?;
-        Ok(checksum(&bytes))
+        Ok((file, bytes))
     }
 
     /// Writes the JSON, indented, format and version first. The directory is created when absent.
@@ -199,11 +214,20 @@ impl FilePair {
     /// # Errors
     /// [`StoreError::Io`] or [`StoreError::Json`].
     pub fn write_json(&self, directory: &Path, model: &impl Serialize) -> Result<(), StoreError> {
-        let path = directory.join(self.json());
+        let (file, bytes) = self.json_file(model)?;
+        write_file(&directory.join(file), &bytes)
+    }
+
+    /// As [`Self::write_json`], but returns the name and the bytes of the file.
+    ///
+    /// # Errors
+    /// [`StoreError::Json`].
+    pub fn json_file(&self, model: &impl Serialize) -> Result<(String, Vec<u8>), StoreError> {
+        let file = self.json();
         let document = Document { format: self.kind.to_owned(), version: self.version, model };
-        let mut bytes = serde_json::to_vec_pretty(&document).map_err(StoreError::json(&path))?;
+        let mut bytes = serde_json::to_vec_pretty(&document).map_err(StoreError::json(file.as_ref()))?;
         bytes.push(b'\n');
-        write_file(&path, &bytes)
+        Ok((file, bytes))
     }
 }
 

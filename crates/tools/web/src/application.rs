@@ -10,11 +10,13 @@ use unspoken_digits_model::Image;
 use unspoken_llama_model::ClientModel;
 use unspoken_pir::PirClient;
 use unspoken_protocol::{CkksDescription, ClientHalf};
+use unspoken_search::SearchClient;
 use zeroize::Zeroizing;
 
+use crate::collection::Collection;
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
-use crate::question::{Answer, Question};
+use crate::question::{Answer, Hit, Question};
 use crate::security::SecuredObject;
 
 /// The client half of an application that a page can ask.
@@ -35,6 +37,11 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: 'static> + 'static {
             found: "one that answers single questions".into(),
             needed: "one of kind llama, which continues texts".into(),
         })
+    }
+
+    /// The collection that the application searches, if it does.
+    fn collection(_: &Self::Description) -> Option<Collection> {
+        None
     }
 
     /// Name of the parameter set.
@@ -115,11 +122,49 @@ impl WebApplication for PirClient {
     }
 
     fn answer(&self, answer: unspoken_pir::Answer) -> Answer {
-        Answer::Retrieved { record: answer.record, version: answer.version }
+        let unspoken_pir::Answer { record, version, .. } = answer;
+        Answer::Retrieved { record, version: version as u32, build: (version >> u32::BITS) as u32 }
     }
 
     fn preset(description: &Self::Description) -> String {
         description.parameters().ring().name().to_owned()
+    }
+
+    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
+        description.parameters().secured_objects().into_iter().map(SecuredObject::from).collect()
+    }
+}
+
+/// A vector, wiped when dropped.
+pub(crate) struct Vector(Zeroizing<Vec<f32>>);
+
+impl Borrow<[f32]> for Vector {
+    fn borrow(&self) -> &[f32] {
+        &self.0
+    }
+}
+
+impl WebApplication for SearchClient {
+    type Asked = Vector;
+
+    fn question(question: &Question) -> Result<Vector, Failure> {
+        match question {
+            Question::Vector(vector) => Ok(Vector(Zeroizing::new(vector.clone()))),
+            other => Err(other.refused("a vector, or a text for which the service publishes a table of words")),
+        }
+    }
+
+    fn answer(&self, hits: Vec<unspoken_search::Hit>) -> Answer {
+        let hit = |unspoken_search::Hit { position, cosine }| Hit { position, cosine };
+        Answer::Found { hits: hits.into_iter().map(hit).collect() }
+    }
+
+    fn collection(description: &Self::Description) -> Option<Collection> {
+        Some(Collection::of(description))
+    }
+
+    fn preset(description: &Self::Description) -> String {
+        description.parameters().name().to_owned()
     }
 
     fn objects(description: &Self::Description) -> Vec<SecuredObject> {

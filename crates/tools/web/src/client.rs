@@ -7,15 +7,17 @@ use std::sync::atomic::AtomicBool;
 use js_sys::{Function, Uint8Array};
 use serde::Deserialize;
 use serde_bytes::ByteBuf;
+use unspoken_embedding::MeanEmbedder;
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
+use crate::collection::{Collection, words};
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::half::{Asked, Options, WebHalf, open};
-use crate::question::{Answer, Question};
+use crate::question::{Answer, Question, Wish};
 use crate::seal::{Purpose, seal, unseal};
 use crate::values::{parsed, written};
 
@@ -28,15 +30,29 @@ const MAX_MODEL_BYTES: usize = 512 << 20;
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
 /** A question: one of these forms, as the application needs. */
-export type Question = { text: string } | { pixels: Uint8Array } | { key: string } | { index: number };
+export type Question =
+  | { text: string }
+  | { pixels: Uint8Array }
+  | { key: string }
+  | { index: number }
+  | SearchQuestion;
+
+/** A question of a search: the vector, or a text, of which `most` documents at most are answered (10). */
+export type SearchQuestion = { vector: Float32Array | number[]; most?: number } | { text: string; most?: number };
 
 /** The answer of a classifier. */
 export interface Classified { label: string; scores: number[]; labels: string[] }
 /** The answer of a recogniser of digits. */
 export interface Recognised { digit: number; scores: number[] }
 /** The answer of a database. */
-export interface Retrieved { record: Uint8Array | undefined; version: number }
-export type Answer = Classified | Recognised | Retrieved;
+export interface Retrieved {
+  record: Uint8Array | undefined;
+  /** The version of the database, and of documents of a collection the number of its build; 0 of other databases. */
+  version: number; build: number;
+}
+/** The answer of a search: positions of documents, and cosines of their vectors and the query's, the nearest first. */
+export interface Hits { hits: { position: number; cosine: number }[] }
+export type Answer = Classified | Recognised | Retrieved | Hits;
 
 /** What a continued text has so far, and why it has ended, if it has. */
 export interface Told {
@@ -50,7 +66,10 @@ export interface Told {
 
 /** What a client is opened with, besides the description. */
 export interface OpenOptions {
-  /** The client's part of the model, as `GET /v1/models/{name}` returns it: for classifiers and models of language. */
+  /**
+   * The client's part of the model, as `GET /v1/models/{name}` returns it: for classifiers and models of language, and
+   * for searches by text.
+   */
   model?: Uint8Array;
   /** The kind of queries to a database: `packed` (the default), `bits` or `compact`. */
   mode?: string;
@@ -96,11 +115,17 @@ struct OpenOptions {
 #[wasm_bindgen]
 pub struct Client {
     half: Box<dyn WebHalf>,
+    /// The table of words that makes vectors of texts, if the service publishes one.
+    words: Option<MeanEmbedder>,
 }
 
 /// A request: questions, and the bytes to send.
 #[wasm_bindgen]
-pub struct Request(Asked);
+pub struct Request {
+    asked: Asked,
+    /// How many documents the answer to each question has at most, if it is a search.
+    most: Vec<usize>,
+}
 
 #[wasm_bindgen]
 impl Client {
@@ -131,13 +156,27 @@ impl Client {
         };
         let model = model.map(|model| published(&model)).transpose()?.unwrap_or_default();
         let (secret, earlier) = (secret.as_ref().map(|secret| &secret[..]), earlier.as_ref().map(|e| &e[..]));
-        Ok(Client { half: open(description, &Options { model, mode, secret, earlier, accept_insecure })? })
+        let options = Options { model, mode, secret, earlier, accept_insecure };
+        let half = open(description, &options)?;
+        let words = if half.collection().is_some() { words(&options.model)? } else { None };
+        let client = Client { half, words };
+        client.described_collection()?;
+        Ok(client)
     }
 
-    /// The kind of the application: `classify`, `digits`, `llama` or `retrieve`.
+    /// The kind of the application: `classify`, `digits`, `llama`, `retrieve` or `search`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.half.half().kind().into()
+    }
+
+    /// The collection that the application searches, if it does.
+    ///
+    /// # Errors
+    /// If its documents are nowhere.
+    #[wasm_bindgen(unchecked_return_type = "Collection | undefined")]
+    pub fn collection(&self) -> Result<JsValue, JsValue> {
+        written(&self.described_collection()?)
     }
 
     /// The name of the parameter set.
@@ -257,8 +296,10 @@ impl Client {
         &mut self,
         #[wasm_bindgen(unchecked_param_type = "Question[]")] questions: JsValue,
     ) -> Result<Request, JsValue> {
-        let questions: Vec<Question> = parsed("questions", questions)?;
-        Ok(Request(self.half.ask(&questions)?))
+        let wishes: Vec<Wish> = parsed("questions", questions)?;
+        let (questions, most): (Vec<Question>, Vec<usize>) =
+            wishes.into_iter().map(|Wish { question, most }| (question, most)).unzip();
+        Ok(Request { asked: self.half.ask(&self.embedded(questions)?)?, most })
     }
 
     /// Checks everything in an answer that can be checked without the secret. Only after an error of this method may a
@@ -268,7 +309,7 @@ impl Client {
     /// If the answer is malformed, or computed for another description.
     #[wasm_bindgen(js_name = checkAnswer)]
     pub fn check_answer(&self, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
-        Ok(self.half.check_answer(&request.0, answer)?)
+        Ok(self.half.check_answer(&request.asked, answer)?)
     }
 
     /// Decrypts the answer to a request of this client, in the order of the questions.
@@ -277,7 +318,9 @@ impl Client {
     /// If the answer is malformed, or computed for another description or with other keys.
     #[wasm_bindgen(unchecked_return_type = "Answer[]")]
     pub fn read(&self, request: &Request, answer: &[u8]) -> Result<JsValue, JsValue> {
-        written(&self.half.read(&request.0, answer)?)
+        let answers = self.half.read(&request.asked, answer)?;
+        let answers = answers.into_iter().zip(&request.most).map(|(answer, &most)| answer.with_most(most));
+        written(&answers.collect::<Vec<_>>())
     }
 
     /// Begins a text that the service continues by at most `most_tokens` tokens. The service reads the public part. It
@@ -308,7 +351,8 @@ impl Client {
                 .into()),
             };
         };
-        Ok(Some(Request(self.half.ask(&[Question::Next(Box::new(question))])?)))
+        let asked = self.half.ask(&[Question::Next(Box::new(question))])?;
+        Ok(Some(Request { asked, most: Vec::new() }))
     }
 
     /// Decrypts the answer to the last request of a text, and adds the tokens that follow from it.
@@ -316,7 +360,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::read`].
     pub fn take(&self, continuation: &mut Continuation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
-        for answer in self.half.read(&request.0, answer)? {
+        for answer in self.half.read(&request.asked, answer)? {
             let Answer::Next(answer) = answer else { return Err(not_of_a_text().into()) };
             continuation.generation.answer(&answer).map_err(Failure::of)?;
         }
@@ -333,6 +377,20 @@ impl Client {
 }
 
 impl Client {
+    fn described_collection(&self) -> Result<Option<Collection>, Failure> {
+        self.half.collection().map(|collection| collection.checked(self.words.as_ref())).transpose()
+    }
+
+    /// The vectors of texts in place of texts, if the application searches.
+    fn embedded(&self, questions: Vec<Question>) -> Result<Vec<Question>, Failure> {
+        let Some(collection) = self.half.collection() else { return Ok(questions) };
+        let embedded = |question| match question {
+            Question::Text(_) => collection.embedded(&question, self.words.as_ref()),
+            other => Ok(other),
+        };
+        questions.into_iter().map(embedded).collect()
+    }
+
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
         self.half.half().secret_bytes().map_err(Failure::Application)
     }
@@ -349,13 +407,13 @@ impl Request {
     /// Hands out the bytes to send; none, when called again.
     #[wasm_bindgen(js_name = takeBytes)]
     pub fn take_bytes(&mut self) -> Uint8Array {
-        Uint8Array::from(&std::mem::take(&mut self.0.bytes)[..])
+        Uint8Array::from(&std::mem::take(&mut self.asked.bytes)[..])
     }
 
     /// Maximum length of the answer in bytes: accept no more from a service.
     #[wasm_bindgen(getter, js_name = answerBytes)]
     pub fn answer_bytes(&self) -> usize {
-        self.0.answer_bytes
+        self.asked.answer_bytes
     }
 }
 

@@ -12,9 +12,11 @@ use unspoken_llama_model::ClientModel;
 use unspoken_pir::{PirClient, PirOptions};
 use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{AnyHalf, HalfRequest, NoCounters, OpenedError, OpenedHalf, application_kind};
+use unspoken_search::SearchClient;
 use unspoken_store::ModelFiles;
 
 use crate::application::WebApplication;
+use crate::collection::Collection;
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
@@ -40,6 +42,8 @@ pub(crate) trait WebHalf {
     fn is_restored(&self) -> bool;
     /// Name of the parameter set.
     fn preset(&self) -> String;
+    /// The collection that the application searches, if it does.
+    fn collection(&self) -> Option<Collection>;
     /// What the client sends to the service, with its security.
     fn objects(&self) -> Vec<SecuredObject>;
     /// Encodes and encrypts questions.
@@ -75,6 +79,10 @@ impl<H: WebApplication> WebHalf for OpenedHalf<H> {
 
     fn preset(&self) -> String {
         H::preset(self.half().description())
+    }
+
+    fn collection(&self) -> Option<Collection> {
+        H::collection(self.half().description())
     }
 
     fn objects(&self) -> Vec<SecuredObject> {
@@ -148,10 +156,12 @@ pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn 
             let queries = PirOptions::new(mode(options.mode.as_deref())?, NoCounters);
             opened::<PirClient>(description, queries, options)
         }
+        Some("search") => opened::<SearchClient>(description, (), options),
         found => Err(Failure::Argument {
             what: "description",
             found: found.map_or_else(|| "one that is damaged".into(), |kind| format!("one of kind {kind}")),
-            needed: "one of kind classify, digits, llama or retrieve; use a client of the command line or of Python"
+            needed: "one of kind classify, digits, llama, retrieve or search; use a client of the command line or of \
+                     Python"
                 .into(),
         }),
     }

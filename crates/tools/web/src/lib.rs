@@ -3,6 +3,7 @@
 mod application;
 mod clear;
 mod client;
+mod collection;
 mod continuation;
 mod failure;
 mod half;
@@ -16,6 +17,7 @@ mod values;
 
 pub use clear::ClearModel;
 pub use client::{Client, Request};
+pub use collection::{build_of, document_of};
 pub use continuation::Continuation;
 pub use kernels::Kernels;
 pub use panic::panic_place;

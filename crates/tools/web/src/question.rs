@@ -1,23 +1,60 @@
 //! Questions and answers of all applications, as values that JavaScript reads and writes.
 
+use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::failure::Failure;
 
-/// A question as JavaScript writes it: an object with one of these fields.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Written {
-    /// A text to classify.
-    Text(String),
+/// Documents that an answer of a search has, if its question does not say how many.
+const DOCUMENTS: usize = 10;
+
+/// A question as JavaScript writes it: an object with one of these fields, for a search also `most`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Written {
+    /// A text to classify, or whose vector is searched.
+    text: Option<String>,
     /// The pixels of an image, row by row.
-    Pixels(ByteBuf),
+    pixels: Option<ByteBuf>,
     /// The key of a record.
-    Key(String),
+    key: Option<String>,
     /// The index of a record.
-    Index(u64),
+    index: Option<u64>,
+    /// A vector to search.
+    vector: Option<Vec<f32>>,
+    /// Documents that the answer of a search has at most.
+    most: Option<usize>,
+}
+
+/// A question, and how many documents its answer has at most, if it is a search.
+pub(crate) struct Wish {
+    pub(crate) question: Question,
+    pub(crate) most: usize,
+}
+
+impl<'de> Deserialize<'de> for Wish {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Written { text, pixels, key, index, vector, most } = Written::deserialize(deserializer)?;
+        let found = [
+            text.map(Question::Text),
+            pixels.map(|pixels| Question::Pixels(pixels.into_vec())),
+            key.map(|key| Question::Key(key.into_bytes())),
+            index.map(Question::Index),
+            vector.map(Question::Vector),
+        ];
+        let mut found = found.into_iter().flatten();
+        match (found.next(), found.next()) {
+            (Some(question), None) => Ok(Wish { question, most: most.unwrap_or(DOCUMENTS) }),
+            (first, _) => {
+                let found = if first.is_none() { "none" } else { "several" };
+                Err(D::Error::custom(format!(
+                    "{found} of the fields text, pixels, key, index and vector; one is needed"
+                )))
+            }
+        }
+    }
 }
 
 /// A question. Wiped when dropped.
@@ -31,6 +68,8 @@ pub(crate) enum Question {
     Key(Vec<u8>),
     /// The index of a record.
     Index(u64),
+    /// A vector to search.
+    Vector(Vec<f32>),
     /// The next question of a text that is continued. Only [`Client::ask_next`](crate::Client::ask_next) makes it.
     #[zeroize(skip)]
     Next(Box<unspoken_chat::Question>),
@@ -38,12 +77,7 @@ pub(crate) enum Question {
 
 impl<'de> Deserialize<'de> for Question {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Written::deserialize(deserializer)? {
-            Written::Text(text) => Question::Text(text),
-            Written::Pixels(pixels) => Question::Pixels(pixels.into_vec()),
-            Written::Key(key) => Question::Key(key.into_bytes()),
-            Written::Index(index) => Question::Index(index),
-        })
+        Ok(Wish::deserialize(deserializer)?.question)
     }
 }
 
@@ -55,6 +89,7 @@ impl Question {
             Question::Pixels(_) => "pixels",
             Question::Key(_) => "a key",
             Question::Index(_) => "an index",
+            Question::Vector(_) => "a vector",
             Question::Next(_) => "a text to continue",
         };
         Failure::Argument { what: "question", found: found.into(), needed: needed.into() }
@@ -86,12 +121,38 @@ pub(crate) enum Answer {
         /// Its bytes; none, if the database has no such record.
         #[serde(serialize_with = "bytes")]
         record: Option<Zeroizing<Vec<u8>>>,
-        /// The version of the database from which it is.
-        version: u64,
+        /// The version of the database from which it is: the lower half of its bits, so that JavaScript has the number.
+        version: u32,
+        /// The upper half: the number of the build of a collection; 0 of other databases.
+        build: u32,
+    },
+    /// Documents that a search found, the nearest first.
+    Found {
+        /// Their positions and cosines.
+        hits: Vec<Hit>,
     },
     /// The answer to a question of a text that is continued, for [`Client::take`](crate::Client::take).
     #[serde(skip)]
     Next(unspoken_chat::Answer),
+}
+
+impl Answer {
+    /// With the first `most` documents alone, if it is the answer of a search.
+    pub(crate) fn with_most(mut self, most: usize) -> Self {
+        if let Answer::Found { hits } = &mut self {
+            hits.truncate(most);
+        }
+        self
+    }
+}
+
+/// A document that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Hit {
+    /// Its position, by which it is fetched.
+    pub(crate) position: u64,
+    /// The cosine of its vector and the query's.
+    pub(crate) cosine: f32,
 }
 
 /// Writes bytes as a `Uint8Array`.

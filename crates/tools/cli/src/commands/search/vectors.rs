@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use ndarray::{Array2, Ix1, Ix2};
-use unspoken_embedding::{EmbeddingTable, TextReader};
+use unspoken_embedding::MeanEmbedder;
 
 use crate::commands::embed::TableArguments;
 use crate::npy;
@@ -24,11 +24,8 @@ pub struct Embedder {
     tensor: Option<String>,
 }
 
-/// Makes vectors of texts: the mean of the rows of their tokens.
-pub struct TextEmbedder {
-    table: EmbeddingTable,
-    name: String,
-}
+/// Makes vectors of texts, and refuses texts without a known word.
+pub struct TextEmbedder(MeanEmbedder);
 
 impl Embedder {
     /// A table, its tokens, and the name of its tensor.
@@ -40,40 +37,27 @@ impl Embedder {
     pub fn open(&self) -> anyhow::Result<Option<TextEmbedder>> {
         let Some(words) = &self.words else { return Ok(None) };
         let table = TableArguments::new(words.clone(), self.tokens.clone(), self.tensor.clone()).read()?;
-        let mut hasher = blake3::Hasher::new();
-        table.tokens().as_slice().iter().for_each(|token| {
-            hasher.update(&(token.len() as u64).to_le_bytes()).update(token.as_bytes());
-        });
-        for row in table.values().chunks(table.width()) {
-            hasher.update(&row.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
-        }
-        let name = format!("mean of the rows of the table {}", &hasher.finalize().to_hex()[..16]);
-        Ok(Some(TextEmbedder { table, name }))
+        Ok(Some(TextEmbedder(MeanEmbedder::new(table))))
     }
 }
 
 impl TextEmbedder {
     /// Identifies the table: clients must use it, too.
     pub fn name(&self) -> &str {
-        &self.name
+        self.0.name()
     }
 
     /// The vectors of texts, one in each row. `place` names a text for errors.
     pub fn vectors(&self, texts: &[String], place: impl Fn(usize) -> String) -> anyhow::Result<Array2<f32>> {
-        let reader = TextReader::new(self.table.tokens());
-        // The mean and the sum have one direction.
-        let mut sums = Array2::<f32>::zeros((texts.len(), self.table.width()));
-        for (number, (text, mut sum)) in texts.iter().zip(sums.outer_iter_mut()).enumerate() {
-            for row in reader.read(text).ids.iter().filter_map(|&id| self.table.row(id as usize)) {
-                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-            }
+        let vectors = self.0.vectors(texts);
+        for (number, vector) in vectors.outer_iter().enumerate() {
             anyhow::ensure!(
-                sum.iter().any(|&value| value != 0.0),
+                vector.iter().any(|&value| value != 0.0),
                 "{}: none of its words is in the table; leave it out, or use a table of its language",
                 place(number)
             );
         }
-        Ok(sums)
+        Ok(vectors)
     }
 }
 
