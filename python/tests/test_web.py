@@ -543,3 +543,66 @@ def test_the_page_fits_a_phone(browser: Any, page_service: Service) -> None:
         name = control.evaluate("e => e.getAttribute('aria-label') || e.labels?.[0]?.textContent || e.textContent")
         assert name.strip()
     context.close()
+
+
+WORDS = {
+    "ship": (1.0, 0.1, 0.2, 0.0),
+    "wave": (1.0, 0.0, 0.0, 0.3),
+    "harbour": (0.9, 0.2, 0.1, 0.1),
+    "tree": (0.1, 1.0, 0.0, 0.1),
+    "meadow": (0.0, 1.0, 0.2, 0.0),
+    "mountain": (0.1, 0.9, 0.1, 0.3),
+}
+PLACES = ("ship wave", "harbour ship", "meadow tree", "mountain")
+
+
+@pytest.fixture(scope="module")
+def search_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A collection whose table of words is published, one without, and the page."""
+    if not (SITE / "index.html").exists():
+        pytest.skip("NO PAGE, SO IT IS NOT TESTED: run `make web`")
+    home = tmp_path_factory.mktemp("search")
+    words, places = home / "words.txt", home / "places"
+    words.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in WORDS.items()))
+    (home / "places.csv").write_text("text\n" + "".join(f"{place}\n" for place in PLACES))
+    build = ["search", "build", "--from", home / "places.csv", "--value", "text", "--words", words, places]
+    subprocess.run([binary, *map(str, build)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    offers = (f"search:search/places={places},words={words}", f"search:search/vectors={places}")
+    service = Service(binary, home / "data", *offers, flags=("--web", str(SITE)))
+    yield service.start()
+    service.stop()
+
+
+def test_finds_documents_by_text_and_by_vector(context: Any, search_service: Service) -> None:
+    wire = Wire(search_service.url)
+    page = opened(context, wire.url)
+    # The documents have no cards of their own.
+    assert page.locator("article[data-kind]").count() == 2
+    by_text = page.locator("article", has=page.get_by_text("search/places", exact=True))
+    by_vector = page.locator("article", has=page.get_by_text("search/vectors", exact=True))
+
+    by_text.locator("textarea").fill("a harbour, a ship")
+    by_text.locator("input[type=number]").fill("3")
+    ask(by_text)
+    found = by_text.locator(".documents li").all_inner_texts()
+    assert [text.split(" ", 1)[1] for text in found] == ["harbour ship", "ship wave", "mountain"]
+    assert 0.97 < float(found[0].split()[0]) < 1.01
+    # A word that is not in the table is refused before anything is sent.
+    rows = page.locator("#requests tr")
+    sent = rows.count()
+    by_text.locator("textarea").fill("xylophone")
+    by_text.locator("button.main").click()
+    by_text.locator("[role=alert]", has_text="say it in other words").wait_for()
+    assert rows.count() == sent
+
+    by_vector.locator("textarea").fill(json.dumps(WORDS["meadow"]))
+    by_vector.locator("input[type=number]").fill("1")
+    ask(by_vector)
+    assert by_vector.locator(".documents li").all_inner_texts()[0].endswith("meadow tree")
+
+    # One question to the index and one for all documents, whatever was asked.
+    queries = [row for row in rows.all_inner_texts() if row.startswith("query")]
+    assert len(queries) == 4
+    assert sum("-documents" in row for row in queries) == 2
+    assert b"harbour" not in bytes(wire.sent)
+    wire.close()

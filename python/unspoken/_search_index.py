@@ -145,8 +145,8 @@ class SearchIndex:
             Bytes of memory that the table may take at the service. Default: three for each coordinate, or 256 MiB if
             that is more.
         longest : int
-            Length in bytes of the longest document to make room for. There is room for a quarter more than the longest one
-            has, at least.
+            Length in bytes of the longest document to make room for. There is room for a quarter more than the longest
+            one has, at least.
         replace : bool
             Replace the collection that is there. It is served until the new one is complete.
         progress : bool or callable

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(client.hits(&question[0], &counts, responses).unwrap(), sorted);
         assert_eq!(
             sorted.len(),
-            question[0].blocks.iter().map(|&block| counts[2 * block] + counts[2 * block + 1]).sum()
+            question[0].blocks.iter().map(|&block| counts[2 * block] + counts[2 * block + 1]).sum::<usize>()
         );
     }
 }

@@ -162,6 +162,23 @@ impl<H: ClientHalf> ServiceClient<H> {
         show: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Vec<H::Answer>, ClientError> {
+        self.ask_and_see(questions, progress, show, &mut |_| {}, cancel)
+    }
+
+    /// Like [`ServiceClient::ask_and_show`], and passes the bytes of each answer to `arrived` when all are there,
+    /// before one is decrypted. A later error depends on what they decrypt to, so what is asked next must
+    /// not depend on it.
+    ///
+    /// # Errors
+    /// As for [`ServiceClient::ask`].
+    pub fn ask_and_see<Q: Borrow<H::Question>>(
+        &mut self,
+        questions: &[Q],
+        progress: &mut dyn FnMut(Progress),
+        show: &mut dyn FnMut(&[u8]),
+        arrived: &mut dyn FnMut(&[u8]),
+        cancel: &Cancel,
+    ) -> Result<Vec<H::Answer>, ClientError> {
         let control = &mut CallControl { progress, cancel };
         let mut encoded = self.encode(questions)?;
         let mut may_refresh = true;
@@ -183,6 +200,7 @@ impl<H: ClientHalf> ServiceClient<H> {
             self.reconnect(bundle, control)?;
             encoded = self.encode(questions)?;
         };
+        answers.iter().for_each(|answer| arrived(answer));
         let start = Instant::now();
         // All answers are read before an error is returned: the service sees when the connection closes.
         let batches = encoded.chunks(self.half.batch().max(1));

@@ -57,7 +57,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     tell(offer.name(), &collection, "collection opened");
     let documents = format!("{}-documents", offer.name());
     // Before much is loaded.
-    let words = words(offer, collection.index().embedder())?;
+    let words = words(offer, collection.index().about().embedder.as_deref())?;
     let server = SearchServer::new(Arc::clone(&collection), documents.clone())?;
     let applications = offer.add(server, applications)?;
     follow(offer.name().to_owned(), Arc::downgrade(&collection), refresh)?;

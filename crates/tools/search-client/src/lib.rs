@@ -4,7 +4,7 @@ use unspoken_client::transport::{Cancel, Transport};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir, UsageStats};
 use unspoken_pir::{PirClient, PirOptions, Question};
 use unspoken_pir_scheme::Mode;
-use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_protocol::ProtocolError;
 use unspoken_search::{Description, Hit, SearchClient, SearchError};
 use unspoken_search_index::Document;
 use unspoken_wire::is_application_name;
@@ -151,12 +151,13 @@ impl Searcher {
         show: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Option<Vec<Vec<Found>>>, ClientError> {
-        let searched = self.search.ask_and_show(vectors, progress, show, cancel);
+        let mut has_arrived = false;
+        let searched = self.search.ask_and_see(vectors, progress, show, &mut |_| has_arrived = true, cancel);
         // A service that makes an answer unreadable must not learn that it was: the same number of documents is
         // fetched.
         let hits: &[Vec<Hit>] = match &searched {
             Ok(hits) => hits,
-            Err(error) if is_unreadable(error) => &[],
+            Err(_) if has_arrived => &[],
             Err(_) => return searched.map(|_| None),
         };
         let mut wanted: Vec<Question> = Vec::with_capacity(most * vectors.len());
@@ -165,13 +166,19 @@ impl Searcher {
             wanted.extend(hits.iter().take(most).map(|hit| Question::Index(hit.position)));
             wanted.resize((number + 1) * most, Question::Index(0));
         }
-        let fetched = self.documents.ask_and_show(&wanted, progress, show, cancel);
-        let (searched, fetched) = (searched?, fetched?);
+        let mut versions: Vec<Option<u64>> = Vec::new();
+        let mut arrived = |answer: &[u8]| versions.push(PirClient::version_of(answer));
+        let fetched = self.documents.ask_and_see(&wanted, progress, show, &mut arrived, cancel);
+        if versions.is_empty() && fetched.is_err() {
+            return fetched.map(|_| None);
+        }
         let build = u64::from(self.description().build_number());
-        // Versions are not encrypted.
-        if fetched.iter().any(|answer| answer.version >> u32::BITS != build) {
+        // Versions are not encrypted. Before all else: whether both steps are done again must not depend on what was
+        // read.
+        if versions.iter().any(|version| version.map(|version| version >> u32::BITS) != Some(build)) {
             return Ok(None);
         }
+        let (searched, fetched) = (searched?, fetched?);
         let mut found = Vec::with_capacity(vectors.len());
         for (hits, answers) in searched.iter().zip(fetched.chunks(most.max(1))) {
             let mut of_vector = Vec::with_capacity(most);
@@ -187,11 +194,6 @@ impl Searcher {
         }
         Ok(Some(found))
     }
-}
-
-/// Whether the error depends on what an answer decrypts to.
-fn is_unreadable(error: &ClientError) -> bool {
-    error.application::<SearchError>().is_some_and(|error| error.kind() == ErrorKind::Unreadable)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Subject {
     pub(super) fn new(parameters: &PirParameters, collection: Collection, recall: f64) -> anyhow::Result<Self> {
         let wish = wish(collection.len(), collection.width());
         let plan = Plan::all(parameters, &wish)?.remove(0);
-        let index = Index::new(parameters, collection.documents.view(), &plan, MaskSeed([7; 16]))?;
+        let index = Index::new(parameters, collection.documents.view(), &plan, MaskSeed([7; 16]), &mut |_, _| ())?;
         let step = (collection.len() / SAMPLED).max(1);
         let sample: Vec<usize> = (0..collection.len()).step_by(step).take(SAMPLED).collect();
         let recalls = index.recalls(collection.documents.view(), &sample, NEIGHBOURS);
