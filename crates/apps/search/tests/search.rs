@@ -178,7 +178,7 @@ fn a_client_finds_what_was_added_after_it_connected() {
     let mut client = fixture.client();
     let vector: Vec<f32> = fixture.vectors.row(5).iter().map(|x| -x).collect();
     let mut nearest = || {
-        let encoded = client.encode(&[vector.clone()]).unwrap();
+        let encoded = client.encode(std::slice::from_ref(&vector)).unwrap();
         let query = client.query(&encoded).unwrap();
         client.read(&fixture.ask(&query).unwrap(), &encoded).unwrap()[0][0]
     };

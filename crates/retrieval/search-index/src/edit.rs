@@ -18,6 +18,9 @@ use crate::vectors::Quantised;
 /// Clusters that a new document may go to, the nearest ones.
 const CHOICES: usize = 16;
 
+/// The new coordinates of a position; `None` if its document is removed.
+type Change = Option<Vec<i8>>;
+
 /// Changes that are not written yet. One writer at a time: its caller holds a lock.
 #[derive(Debug)]
 pub struct IndexEdit {
@@ -26,8 +29,7 @@ pub struct IndexEdit {
     parameters: PirParameters,
     shape: ScoreShape,
     directory: Directory,
-    /// The coordinates of changed positions; `None` for those that are removed.
-    changes: BTreeMap<u64, Option<Vec<i8>>>,
+    changes: BTreeMap<u64, Change>,
 }
 
 impl IndexEdit {
@@ -103,7 +105,7 @@ impl IndexEdit {
             return Ok(());
         }
         let (room, groups) = (self.room(), self.shape.groups());
-        let mut by_group: BTreeMap<usize, Vec<(u64, &Option<Vec<i8>>)>> = BTreeMap::new();
+        let mut by_group: BTreeMap<usize, Vec<(u64, &Change)>> = BTreeMap::new();
         for (&position, change) in &self.changes {
             by_group.entry((position / room) as usize % groups).or_default().push((position, change));
         }
