@@ -8,8 +8,8 @@
 //! - **Every decrypted cosine** of the questions for `encrypted_recall` is compared with that of the index.
 //! - **Exact search** takes the inner product of the query with every vector, in single precision, in this process. The
 //!   script `research/tables/search_tables.py` has those of numpy and faiss, and the service over HTTP.
-//! - **The million** (`--only million`) is measured only when asked for by name: it needs 12 GB of memory, nearly all of
-//!   it for the clusters, and ten minutes.
+//! - **The million** (`--only million`) is measured only when asked for by name: it needs 12 GB of memory and ten
+//!   minutes, nearly all for the clusters.
 //! - **Products in CKKS** (`--only product`) score all documents: `product.rs` says how. Larger collections are scaled
 //!   from the time for each document, in the tables and not here.
 //! - **The planner** (`--only planner`): seconds of one core for passes over tables of random bytes, the predicted ones
