@@ -170,7 +170,7 @@ tables-pir: build-bench
 		"pir: shards" "pir: service" "pir: sealed"
 
 # Private search beside search in the clear, products of matrices under encryption, and the planner's predictions. The
-# first run makes vectors of the ICD-10 titles, a quarter of an hour. Needs 8 GB of memory.
+# first run makes vectors of the ICD-10 titles, a quarter of an hour. Needs 12 GB of memory.
 tables-search: build-bench data/icd10/icd10cm.csv data/glove data/minilm
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "search: collections" "search: a million documents" \
 		"search: beside other encryption" "search: the planner" "search: in the clear" "search: service"

@@ -22,7 +22,8 @@ const CLEAR: &str = "exact search in the clear";
 /// Questions of several clients that are answered in one pass.
 const TOGETHER: usize = 4;
 
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case, source: Source, recall: f64) -> anyhow::Result<()> {
+/// Measures a collection as it is laid out for the usual recall, and then for others, by which its rows are named.
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case, source: Source, others: &[f64]) -> anyhow::Result<()> {
     let parameters = case.preset.build()?;
     let collection = match source.open(&harness.options.root)? {
         Ok(collection) => collection,
@@ -31,13 +32,26 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, source: Source, recall
             return Ok(());
         }
     };
-    harness.progress(format!("{}: index and table", collection.name));
+    let name = collection.name.clone();
+    harness.progress(format!("{name}: index and table"));
     let started = Instant::now();
-    let subject = Subject::new(&parameters, collection, recall)?;
-    let seconds = started.elapsed().as_secs_f64();
-    facts(harness, &subject, recall, seconds)?;
-    encrypted_recall(harness, case, &subject)?;
-    times(harness, case, &subject)
+    let mut subject = Subject::new(&parameters, collection)?;
+    let params = described(&subject);
+    harness.value(Metric::less("build_time", "s"), &name, started.elapsed().as_secs_f64(), None, params);
+    by_blocks(harness, &subject);
+    measure(harness, case, &subject)?;
+    for &recall in others {
+        subject = subject.asking(recall);
+        subject.collection.name = format!("{name}, for {recall}");
+        measure(harness, case, &subject)?;
+    }
+    Ok(())
+}
+
+fn measure(harness: &mut Harness<'_>, case: &Case, subject: &Subject) -> anyhow::Result<()> {
+    facts(harness, subject)?;
+    encrypted_recall(harness, case, subject)?;
+    times(harness, case, subject)
 }
 
 /// The layout, for the parameters of a row.
@@ -49,31 +63,32 @@ fn described(subject: &Subject) -> Map<String, Value> {
     }
 }
 
-/// Bytes, memory and recalls.
-fn facts(harness: &mut Harness<'_>, subject: &Subject, wanted: f64, seconds: f64) -> anyhow::Result<()> {
-    let (name, plan) = (subject.collection.name.clone(), subject.plan());
+/// Bytes, memory and recall.
+fn facts(harness: &mut Harness<'_>, subject: &Subject) -> anyhow::Result<()> {
+    let (name, plan, params) = (subject.collection.name.clone(), subject.plan(), described(subject));
     let numbers = (subject.collection.len() * subject.collection.width()) as f64;
-    let mut params = described(subject);
-    params.insert("wanted".into(), wanted.into());
     let mut row = |metric, ours: f64, baseline| harness.value(metric, &name, ours, baseline, params.clone());
     row(RECALL_OF, subject.recall(), Some((CLEAR, 1.0)));
     row(Metric::less("query_bytes", "bytes"), plan.query_bytes as f64, None);
     row(Metric::less("answer_bytes", "bytes"), plan.answer_bytes as f64, None);
     let memory = subject.table.memory_bytes() as f64;
-    row(Metric::less("memory", "bytes"), memory, Some(("predicted by the planner", plan.memory_bytes as f64)));
+    row(Metric::less("memory", "bytes"), memory, Some((PREDICTED, plan.memory_bytes as f64)));
     row(Metric::less("memory_per_coordinate", "bytes"), memory / numbers, Some(("vectors of f32", 4.0)));
     row(Metric::less("directory_bytes", "bytes"), subject.index.directory().centres().len() as f64, None);
     row(Metric::less("cosine_deviation", "cosine"), subject.cosine_deviation()?, None);
-    row(Metric::less("build_time", "s"), seconds, None);
-    let blocks = subject.layout()[0];
+    Ok(())
+}
+
+/// The recall by the number of blocks that are asked, on documents of the collection.
+fn by_blocks(harness: &mut Harness<'_>, subject: &Subject) {
+    let (blocks, most) = (subject.layout()[0], subject.recalls.len());
     for (place, &found) in subject.recalls.iter().enumerate() {
         let asked = place + 1;
-        if asked.is_power_of_two() || asked == subject.asked() || asked == subject.recalls.len() {
-            let case = format!("{name}, {asked} of {blocks} blocks");
-            harness.value(Metric::more("recall_by_blocks", "of 10"), case, found, None, params.clone());
+        if asked.is_power_of_two() || asked == subject.asked() || asked == most {
+            let case = format!("{}, {asked} of {blocks} blocks", subject.collection.name);
+            harness.value(Metric::more("recall_by_blocks", "of 10"), case, found, None, described(subject));
         }
     }
-    Ok(())
 }
 
 /// The recall that decrypted scores have, beside that without errors of encryption for the same queries.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use fastrand::Rng;
-use ndarray::{Array2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, ArrayViewMut2, Axis, ShapeBuilder, s};
 use npyz::{NpyFile, Order};
 use rayon::prelude::*;
 use unspoken_search_index::directions;
@@ -134,12 +134,16 @@ fn read(name: &str, path: &Path) -> anyhow::Result<Collection> {
 fn read_npy(path: &Path) -> anyhow::Result<Array2<f32>> {
     let file = NpyFile::new(BufReader::new(File::open(path)?))?;
     let [rows, columns] = *file.shape() else { anyhow::bail!("found the shape {:?}, needed two axes", file.shape()) };
-    anyhow::ensure!(file.order() == Order::C, "found an array by columns, needed one by rows");
+    let shape = (rows as usize, columns as usize);
+    let by_rows = file.order() == Order::C;
     let values: Vec<f32> = match file.try_data::<f32>() {
         Ok(values) => values.collect::<Result<_, _>>()?,
         Err(file) => file.data::<f64>()?.map(|value| value.map(|value| value as f32)).collect::<Result<_, _>>()?,
     };
-    Ok(Array2::from_shape_vec((rows as usize, columns as usize), values)?)
+    match by_rows {
+        true => Ok(Array2::from_shape_vec(shape, values)?),
+        false => Ok(Array2::from_shape_vec(shape.f(), values)?.as_standard_layout().into_owned()),
+    }
 }
 
 impl Collection {
@@ -161,6 +165,8 @@ impl Collection {
 
 #[cfg(test)]
 mod tests {
+    use npyz::WriterBuilder;
+
     use super::*;
 
     #[test]
@@ -188,21 +194,21 @@ mod tests {
         let absent = GLOVE.open(folder.path()).unwrap().err().unwrap();
         assert!(absent.contains("fetch_data.py glove"), "{absent}");
         let path = folder.path().join("a.npy");
-        let write = |rows: u64| {
-            let file = File::create(&path).unwrap();
-            let mut writer = npyz::WriterBuilder::begin_nd(npyz::WriterBuilder::writer(
-                npyz::WriterBuilder::shape(npyz::WriterBuilder::default_dtype(npyz::WriteOptions::new()), &[rows, 3]),
-                file,
-            ))
-            .unwrap();
-            writer.extend((0..3 * rows).map(|i| (i / 3 % 7) as f32)).unwrap();
+        let write = |rows: u64, order: Order| {
+            let options = npyz::WriteOptions::new().default_dtype().shape(&[rows, 3]).order(order);
+            let mut writer = options.writer(File::create(&path).unwrap()).begin_nd().unwrap();
+            let row_of = |i: u64| if order == Order::C { i / 3 } else { i % rows };
+            writer.extend((0..3 * rows).map(|i| (row_of(i) % 7) as f32)).unwrap();
             writer.finish().unwrap();
         };
-        write(1000);
-        let made = read("a", &path).unwrap();
-        // One in seven has zeros.
-        assert_eq!((made.len() + HELD_OUT, made.width(), made.queries.nrows()), (857, 3, HELD_OUT));
-        write(10);
+        for order in [Order::C, Order::Fortran] {
+            write(1000, order);
+            let made = read("a", &path).unwrap();
+            // One in seven has zeros.
+            assert_eq!((made.len() + HELD_OUT, made.width(), made.queries.nrows()), (857, 3, HELD_OUT));
+            assert!(made.documents.iter().all(|x| (x * x - 1.0 / 3.0).abs() < 1e-6), "by rows");
+        }
+        write(10, Order::C);
         assert!(read("a", &path).err().unwrap().to_string().contains("needed 400"));
     }
 }

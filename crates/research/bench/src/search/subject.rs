@@ -16,7 +16,7 @@ use crate::row::Metric;
 /// Neighbours that are looked for.
 pub(super) const NEIGHBOURS: usize = 10;
 
-/// The recall that collections are laid out for, unless a case says otherwise.
+/// The recall that collections are laid out for; some are measured for another one, too.
 pub(super) const RECALL: f64 = 0.95;
 
 /// Documents on which the recall is measured that decides how many blocks are asked: as `unspoken search build` does.
@@ -63,20 +63,26 @@ pub(super) struct Question {
 }
 
 impl Subject {
-    /// Clusters the collection, chooses how many blocks are asked for this recall, and prepares the table.
-    pub(super) fn new(parameters: &PirParameters, collection: Collection, recall: f64) -> anyhow::Result<Self> {
+    /// Clusters the collection, chooses how many blocks are asked for a recall of [`RECALL`], and prepares the table.
+    pub(super) fn new(parameters: &PirParameters, collection: Collection) -> anyhow::Result<Self> {
         let wish = wish(collection.len(), collection.width());
         let plan = Plan::all(parameters, &wish)?.remove(0);
         let index = Index::new(parameters, collection.documents.view(), &plan, MaskSeed([7; 16]), &mut |_, _| ())?;
         let step = (collection.len() / SAMPLED).max(1);
         let sample: Vec<usize> = (0..collection.len()).step_by(step).take(SAMPLED).collect();
         let recalls = index.recalls(collection.documents.view(), &sample, NEIGHBOURS);
-        let asked = recalls.iter().position(|&found| found >= recall).map_or(recalls.len(), |place| place + 1);
-        let index = index.asking(asked);
         let part = index.shape().part(parameters, 0..index.shape().groups())?;
         let table = DenseTable::from_bytes(parameters, part, index.table_bytes(parameters)?)?;
         let nearest = exact::search_all(&collection.documents, &collection.queries, NEIGHBOURS);
-        Ok(Subject { parameters: parameters.clone(), collection, index, table, recalls, nearest })
+        let subject = Subject { parameters: parameters.clone(), collection, index, table, recalls, nearest };
+        Ok(subject.asking(RECALL))
+    }
+
+    /// The same index, whose questions ask as many blocks as this recall needs, or all that are measured.
+    pub(super) fn asking(self, recall: f64) -> Self {
+        let enough = self.recalls.iter().position(|&found| found >= recall);
+        let asked = enough.map_or(self.recalls.len(), |place| place + 1);
+        Subject { index: self.index.asking(asked), ..self }
     }
 
     /// Blocks, groups and asked blocks.
@@ -214,7 +220,7 @@ mod tests {
     #[test]
     fn decrypted_cosines_find_what_the_index_finds() {
         let parameters = Preset::InsecureN11.build().unwrap();
-        let subject = Subject::new(&parameters, small(5000, 24).unwrap(), RECALL).unwrap();
+        let subject = Subject::new(&parameters, small(5000, 24).unwrap()).unwrap();
         assert!(subject.recall() > 0.5, "{}", subject.recall());
         let mut client = Client::new(&parameters, 1).unwrap();
         let question = client.ask(&subject, &subject.collection.first_queries(1)[0]).unwrap();
