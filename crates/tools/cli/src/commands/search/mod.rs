@@ -7,6 +7,7 @@ mod documents;
 
 mod vectors;
 
+#[cfg(feature = "full")]
 pub use ask::check_embedder;
 pub use vectors::{Embedder, TextEmbedder};
 
