@@ -1,13 +1,14 @@
 //! The client's half: encrypts vectors, and reads the scores of the nearest clusters.
 
 use std::borrow::Borrow;
+use std::hint::black_box;
 
 use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 use unspoken_pir_scheme::PirSecret;
 use unspoken_pir_scheme::dense::RowsQuery;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, ScoreShape};
 use unspoken_protocol::{ClientHalf, Registration, impl_registered_client, read_every};
-use unspoken_ring::SecretRng;
+use unspoken_ring::{SecretRng, declassify};
 use unspoken_search_index::{Ranked, best_first};
 use zeroize::Zeroizing;
 
@@ -150,8 +151,11 @@ impl ClientHalf for SearchClient {
                     format!("{width}, as the documents have: use the embedder that made their vectors"),
                 );
             }
-            let is_finite = vector.iter().all(|coordinate| coordinate.is_finite());
-            if !is_finite || vector.iter().all(|&coordinate| coordinate == 0.0) {
+            // Both results are public: the caller gets an error. The compiler does not know them before the end.
+            let is_finite = vector.iter().fold(true, |all, x| all & black_box(x.is_finite()));
+            let is_zero = vector.iter().fold(true, |all, &x| all & black_box(x == 0.0));
+            let (is_finite, is_zero) = (declassify(is_finite), declassify(is_zero));
+            if !is_finite || is_zero {
                 let found = if is_finite { "only zeros" } else { "a coordinate that is not finite" };
                 return wrong(format!("{found} in query {number}"), "a direction".into());
             }

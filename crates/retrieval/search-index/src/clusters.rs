@@ -94,7 +94,9 @@ fn nearest(vectors: ArrayView2<'_, f32>, centres: &Array2<f32>, most: usize) -> 
         let best = |row: ndarray::ArrayView1<'_, f32>| {
             let mut all: Vec<(f32, usize)> = row.iter().copied().zip(0..).collect();
             all.select_nth_unstable_by(most - 1, |a, b| b.0.total_cmp(&a.0));
+            // One list for each vector stays: without the room of all centres.
             all.truncate(most);
+            all.shrink_to_fit();
             all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
             all
         };

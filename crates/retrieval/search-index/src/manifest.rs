@@ -137,14 +137,20 @@ impl Manifest {
     /// The parameters.
     ///
     /// # Errors
-    /// If this release has others under their name, or none.
+    /// If this release has others under their name, or none, or a cluster has more documents than room for them.
     pub fn parameters(&self, dir: &Path) -> Result<PirParameters, IndexError> {
-        let parameters = Preset::find(&self.preset)?.build()?;
-        if parameters.fingerprint() == self.parameters {
-            return Ok(parameters);
+        let (path, parameters) = (dir.join(MANIFEST), Preset::find(&self.preset)?.build()?);
+        if parameters.fingerprint() != self.parameters {
+            let found = format!("other numbers under the name {}", self.preset);
+            return Err(IndexError::file(&path, found, "the same release that built it, or a rebuild"));
         }
-        let found = format!("other numbers under the name {}", self.preset);
-        Err(IndexError::file(&dir.join(MANIFEST), found, "the same release that built it, or a rebuild"))
+        let room = ScoreShape::cluster_documents(&parameters) as u32;
+        match self.counts.iter().find(|&&count| count > room) {
+            None => Ok(parameters),
+            Some(count) => {
+                Err(IndexError::file(&path, format!("{count} documents in a cluster"), format!("at most {room}")))
+            }
+        }
     }
 
     /// The shape of the table.

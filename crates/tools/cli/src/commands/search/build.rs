@@ -125,5 +125,5 @@ fn explain(plans: &[Plan], as_json: bool) {
             plan.seconds
         );
     }
-    println!("The first is the fastest, with a tenth of the blocks asked; building measures how many are needed.");
+    println!("The first is the fastest, with two fifths of the blocks asked; building measures how many are needed.");
 }
