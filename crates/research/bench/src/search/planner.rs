@@ -1,7 +1,7 @@
 //! What passes cost, for the planner of layouts: the seconds of one core that it predicts, beside measured ones, and
 //! the constants that measured ones give.
 //!
-//! The model is that of the planner: `queries * query + groups * (group + queries * packing) + bytes * (pass + queries *
+//! The model is the planner's: `queries * query + groups * (group + queries * packing) + bytes * (pass + queries *
 //! product)`. The constants are those with the least sum of squares of the relative errors, without negative ones.
 
 use std::sync::atomic::AtomicBool;
