@@ -83,8 +83,11 @@ fn published(table: &Path, tokens: Option<PathBuf>, needed: Option<&str>) -> any
         (Some("npy"), Some(tokens)) => Source::Npy { table, tokens },
         (Some("txt" | "vec"), None) => Source::Text { table },
         (_, tokens) => {
-            let found = if tokens.is_some() { "a file with the option tokens" } else { "a file without it" };
-            anyhow::bail!("found {found}, needed a .npy file with the option tokens, or a .txt or .vec file without it")
+            let found = if tokens.is_some() { "with" } else { "without" };
+            anyhow::bail!(
+                "found this file {found} the option tokens, needed a .npy file with the option tokens, or a .txt or \
+                 .vec file without it"
+            )
         }
     };
     let embedder = MeanEmbedder::new(source.read()?);

@@ -62,6 +62,10 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     let others = path("others.txt");
     let refused = complaint(&unspoken(&[&ask[..], &["--words", &others, "ship"]].concat()));
     assert!(refused.contains("needed what made the vectors of the documents"), "{refused}");
+    let offer = format!("{collection},words={others}");
+    let refused = ["serve", "--listen", "127.0.0.1:0", "--data-dir", &path("none"), "--search", &offer];
+    let refused = complaint(&unspoken(&refused));
+    assert!(refused.contains("option words") && refused.contains("needed what made the vectors"), "{refused}");
     std::fs::write(path("narrow.npy"), npy("(2,)", [1.0, 2.0])).unwrap();
     let narrow = path("narrow.npy");
     let refused = complaint(&unspoken(&[&ask[..], &["--vector", &narrow]].concat()));
