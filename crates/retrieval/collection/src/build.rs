@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ndarray::Array2;
-use unspoken_database::{Phase, Progress, Record};
+use unspoken_database::{Lock, Phase, Progress, Record};
 use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_pir_scheme::{PirParameters, Preset, TableKind};
 use unspoken_ring::SecretRng;
@@ -113,8 +113,8 @@ impl Builder {
     /// Builds a collection of documents with a vector in each row. `report` is told each step.
     ///
     /// # Errors
-    /// If there are none, a vector has no direction, two documents have one id, no layout fits the memory, a file
-    /// cannot be written, or [`CollectionError::Cancelled`] soon after `cancel` is set. An existing collection then
+    /// If there are none, a vector has no direction, two documents have one id, another writer is changing the
+    /// collection, no layout fits the memory, a file cannot be written, or [`CollectionError::Cancelled`] soon after `cancel` is set. An existing collection then
     /// stays.
     pub fn build(
         &self,
@@ -131,6 +131,13 @@ impl Builder {
             return Err(CollectionError::Counts { documents: documents.len(), vectors: vectors.nrows() });
         }
         check_ids(documents)?;
+        std::fs::create_dir_all(dir).map_err(|source| IndexError::Io {
+            what: "create",
+            path: dir.to_owned(),
+            source,
+        })?;
+        // From the beginning: changes that came meanwhile would be lost.
+        let _lock = Lock::take(dir)?;
         let (parameters, wish) = (parameters()?, self.wish(documents.len(), vectors.ncols()));
         let directions = directions(vectors)?;
         let plan = Plan::all(&parameters, &wish)?.remove(0);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use unspoken_database::Lock;
 use unspoken_search_index::{Document, IndexEdit, IndexError, build_directory};
 
 use crate::DOCUMENTS;
@@ -12,8 +13,9 @@ use crate::error::CollectionError;
 #[derive(Debug)]
 pub struct Writer {
     index: IndexEdit,
-    /// Holds the lock.
     documents: unspoken_database::Writer,
+    /// Of the collection: no build takes its place meanwhile.
+    _lock: Lock,
     /// The position of the document with each id.
     positions: HashMap<Vec<u8>, u64>,
     removed: Vec<u64>,
@@ -26,16 +28,18 @@ impl Writer {
     /// # Errors
     /// If another writer has it, or a file cannot be read.
     pub fn open(dir: &Path) -> Result<Self, CollectionError> {
-        let path = build_directory(dir, IndexEdit::open(dir)?.id()).join(DOCUMENTS);
-        let mut documents = unspoken_database::Writer::open(&path)?;
-        // Again, after the lock: another writer may have changed it in between.
+        // Once before the lock, whose file belongs into no other directory.
+        IndexEdit::open(dir)?;
+        let lock = Lock::take(dir)?;
         let index = IndexEdit::open(dir)?;
+        let path = build_directory(dir, index.id()).join(DOCUMENTS);
+        let mut documents = unspoken_database::Writer::open(&path)?;
         let stored = unspoken_database::Database::open(&path)?.snapshot();
         let (mut positions, mut documents_now) = (HashMap::new(), 0);
-        for position in index.positions() {
+        for position in 0..stored.records() {
             let record = stored.record(position)?.unwrap_or_default();
-            if index.is_removed(position) {
-                // A writer stopped after it had changed the index.
+            if !index.has_document(position) {
+                // A writer stopped before it had changed the index, or after.
                 if !record.is_empty() {
                     documents.set(position, &[])?;
                 }
@@ -46,7 +50,7 @@ impl Writer {
                 positions.insert(id, position);
             }
         }
-        Ok(Writer { index, documents, positions, removed: Vec::new(), documents_now })
+        Ok(Writer { index, documents, _lock: lock, positions, removed: Vec::new(), documents_now })
     }
 
     /// Number of documents, with the changes.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::Array2;
 use unspoken_collection::{Builder, Built, Collection, CollectionError, Step, Writer};
+use unspoken_database::{Database, DatabaseError};
 use unspoken_pir_scheme::{DatabaseVersion, Staleness, VersionedDatabase};
 use unspoken_search_index::Document;
 
@@ -83,7 +84,10 @@ fn what_cannot_be_built_is_refused_and_an_existing_collection_stays() {
     assert!(matches!(error, CollectionError::Cancelled));
     let collection = Collection::open(dir.path(), None).unwrap();
     assert_eq!(nearest(&collection, &vectors(1, 1).row(0).to_vec()).0, documents(1)[0]);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left there");
+    let mut left: Vec<String> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    left.sort();
+    assert_eq!(left.split_off(1), ["search.json", "writer.lock"], "and the directory of the build");
 }
 
 #[test]
@@ -95,7 +99,10 @@ fn changes_are_followed() {
     let before = VersionedDatabase::current(&collection);
     let vector: Vec<f32> = vectors(100, 77).row(3).to_vec();
     let mut writer = Writer::open(dir.path()).unwrap();
-    assert!(Writer::open(dir.path()).is_err(), "one writer at a time");
+    for second in [Writer::open(dir.path()).map(drop), build(dir.path(), 9, 1, true).map(drop)] {
+        let refused = second.unwrap_err();
+        assert!(matches!(refused, CollectionError::Documents(DatabaseError::Locked { .. })), "{refused}");
+    }
     assert_eq!((writer.documents(), writer.width()), (100, WIDTH));
     let added = Document { id: Some(b"new".to_vec()), content: b"first".to_vec() };
     assert!(!writer.put(&added, &vector).unwrap());
@@ -185,6 +192,12 @@ fn a_writer_that_stopped_between_two_steps_leaves_nothing_that_is_found() {
     assert_eq!(collection.search(&vector, 1000).unwrap().len(), 100);
     let mut writer = Writer::open(dir.path()).unwrap();
     assert_eq!(writer.documents(), 100);
+    // What the writer that stopped had stored is gone.
+    writer.commit().unwrap();
+    collection.refresh().unwrap();
+    let stored = Database::open(dir.path().join(&id).join("documents")).unwrap().snapshot();
+    let is_there = |place: &u64| stored.record(*place).unwrap().is_some_and(|record| !record.is_empty());
+    assert_eq!((0..stored.records()).filter(is_there).count(), 100);
     let other = Document { id: Some(b"other".to_vec()), content: b"another".to_vec() };
     assert!(!writer.put(&other, &vector).unwrap());
     writer.commit().unwrap();

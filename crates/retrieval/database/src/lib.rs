@@ -36,6 +36,7 @@ pub use build::{Builder, Built};
 pub use database::Database;
 pub use encrypted::{Declaration, EncryptedSnapshot, EncryptedStore};
 pub use error::DatabaseError;
+pub use lock::Lock;
 pub use manifest::SealingId;
 pub use progress::{Phase, Progress};
 pub use records::{Duplicates, Record};

@@ -7,9 +7,10 @@ use crate::error::{DatabaseError, io_error};
 
 const NAME: &str = "writer.lock";
 
-/// The lock, held until it is dropped. The operating system releases it when the process ends for any reason.
+/// The lock of a directory, held until it is dropped. The operating system releases it when the process ends for any
+/// reason.
 #[derive(Debug)]
-pub(crate) struct Lock(File);
+pub struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -21,6 +22,9 @@ impl Drop for Lock {
 
 impl Lock {
     /// Takes the lock of a directory, without waiting.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Locked`] if another writer has it, or if the file of the lock cannot be opened.
     pub fn take(dir: &Path) -> Result<Self, DatabaseError> {
         let path = dir.join(NAME);
         let file = unspoken_files::open_lock_file(&path).map_err(io_error("open", &path))?;

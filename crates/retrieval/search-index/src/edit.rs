@@ -59,16 +59,12 @@ impl IndexEdit {
         &self.manifest.about
     }
 
-    /// The positions that have, or had, a document.
-    pub fn positions(&self) -> impl Iterator<Item = u64> {
-        let room = self.room();
-        let counts = self.manifest.counts.iter().zip(0..);
-        counts.flat_map(move |(&count, cluster)| cluster * room..cluster * room + u64::from(count))
-    }
-
-    /// Whether the document at a position was removed.
-    pub fn is_removed(&self, position: u64) -> bool {
-        self.manifest.removed.binary_search(&position).is_ok() || self.changes.get(&position) == Some(&None)
+    /// Whether there is a document at a position: one was put there, and was not removed.
+    pub fn has_document(&self, position: u64) -> bool {
+        let (cluster, column) = ((position / self.room()) as usize, position % self.room());
+        let was_put = self.manifest.counts.get(cluster).is_some_and(|&count| column < u64::from(count));
+        let is_removed = self.manifest.removed.binary_search(&position).is_ok();
+        was_put && !is_removed && self.changes.get(&position) != Some(&None)
     }
 
     /// Adds a document with this vector of length 1; returns its position.

@@ -111,18 +111,6 @@ impl Index {
         Ok(bytes)
     }
 
-    /// The bytes of all groups.
-    ///
-    /// # Errors
-    /// If the table has no such shape, which does not happen.
-    pub fn table_bytes(&self, parameters: &PirParameters) -> Result<Vec<u8>, IndexError> {
-        let groups: Vec<Vec<u8>> = (0..self.shape.groups())
-            .into_par_iter()
-            .map(|group| self.group_bytes(parameters, group))
-            .collect::<Result<_, _>>()?;
-        Ok(groups.concat())
-    }
-
     /// Number of documents in each cluster, in the order of the blocks.
     pub fn counts(&self) -> Vec<u32> {
         let count = |members: &[Option<u32>]| members.iter().flatten().count() as u32;

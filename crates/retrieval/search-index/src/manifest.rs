@@ -125,6 +125,13 @@ impl Manifest {
                 return Err(IndexError::file(&path, format!("{found} {what}"), needed));
             }
         }
+        if !(1..=manifest.blocks).contains(&manifest.asked) {
+            let needed = format!("1 to {}, the number of blocks", manifest.blocks);
+            return Err(IndexError::file(&path, format!("{} asked blocks", manifest.asked), needed));
+        }
+        if !(manifest.scale.is_finite() && manifest.scale > 0.0) {
+            return Err(IndexError::file(&path, format!("scale {}", manifest.scale), "a positive number"));
+        }
         Ok(manifest)
     }
 

@@ -274,6 +274,9 @@ mod tests {
             ("\"format\": 2", "\"format\": 3", "found format 3"),
             ("\"blocks\": 2", "\"blocks\": 3", "found 2 counts"),
             ("\"groups\": 1", "\"groups\": 9999999", "found 2 counts"),
+            ("\"asked\": 1", "\"asked\": 0", "found 0 asked blocks"),
+            ("\"asked\": 1", "\"asked\": 3", "needed 1 to 2"),
+            ("\"scale\": ", "\"scale\": -", "needed a positive number"),
             ("\"width\": 8", "\"width\": 0", "coordinates of a vector"),
         ] {
             fs::write(&path, manifest.replace(from, to)).unwrap();
@@ -300,15 +303,16 @@ mod tests {
         assert_eq!((added.documents(), added.id(), nearest(&added).0), (51, ID, position));
         assert!(nearest(&added).1 > 0.99);
         let mut edit = IndexEdit::open(dir.path()).unwrap();
-        assert_eq!(edit.positions().count(), 51);
+        let documents = |edit: &IndexEdit| (0..before.positions()).filter(|&place| edit.has_document(place)).count();
+        assert_eq!(documents(&edit), 51);
         edit.remove(position);
-        assert!(edit.is_removed(position));
+        assert!(!edit.has_document(position));
         edit.commit().unwrap();
         let removed = added.newer(dir.path()).unwrap().unwrap();
         assert_eq!((removed.documents(), removed.removed()), (50, &[position][..]));
         assert_ne!(nearest(&removed).0, position);
         let again = IndexEdit::open(dir.path()).unwrap();
-        assert!(again.is_removed(position) && again.positions().count() == 51);
+        assert!(!again.has_document(position) && documents(&again) == 50);
         let mut again = again;
         assert_ne!(again.add(&opposite).unwrap(), position, "a position has one document ever");
         assert!(again.add(&[1.0]).unwrap_err().to_string().contains("needed 8"));

@@ -22,6 +22,22 @@ pub struct UsageStats {
     pub server_seconds: f64,
 }
 
+impl UsageStats {
+    /// With the bytes and seconds of another client that helps to answer the same questions.
+    #[must_use]
+    pub fn with_helper(self, other: UsageStats) -> Self {
+        UsageStats {
+            questions: self.questions,
+            key_bytes: self.key_bytes + other.key_bytes,
+            query_bytes: self.query_bytes + other.query_bytes,
+            answer_bytes: self.answer_bytes + other.answer_bytes,
+            key_seconds: self.key_seconds + other.key_seconds,
+            client_seconds: self.client_seconds + other.client_seconds,
+            server_seconds: self.server_seconds + other.server_seconds,
+        }
+    }
+}
+
 /// Progress of a long call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {

@@ -85,17 +85,8 @@ impl Client for Retrieval {
 
     /// With those for the keys of sealed records.
     fn usage(&self) -> UsageStats {
-        let mut usage = self.client.usage();
-        if let Some(unseal) = &self.unseal {
-            let keys = unseal.usage();
-            usage.key_bytes += keys.key_bytes;
-            usage.query_bytes += keys.query_bytes;
-            usage.answer_bytes += keys.answer_bytes;
-            usage.key_seconds += keys.key_seconds;
-            usage.client_seconds += keys.client_seconds;
-            usage.server_seconds += keys.server_seconds;
-        }
-        usage
+        let helper = self.unseal.as_ref().map(ServiceClient::usage).unwrap_or_default();
+        self.client.usage().with_helper(helper)
     }
 
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -64,14 +64,8 @@ impl Client for Search {
 
     /// With those of fetching.
     fn usage(&self) -> UsageStats {
-        let [mut usage, documents] = self.searcher.usage();
-        usage.key_bytes += documents.key_bytes;
-        usage.query_bytes += documents.query_bytes;
-        usage.answer_bytes += documents.answer_bytes;
-        usage.key_seconds += documents.key_seconds;
-        usage.client_seconds += documents.client_seconds;
-        usage.server_seconds += documents.server_seconds;
-        usage
+        let [search, documents] = self.searcher.usage();
+        search.with_helper(documents)
     }
 
     /// The error is the predicted standard deviation of a cosine, from encryption.

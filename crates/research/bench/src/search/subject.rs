@@ -71,8 +71,10 @@ impl Subject {
         let step = (collection.len() / SAMPLED).max(1);
         let sample: Vec<usize> = (0..collection.len()).step_by(step).take(SAMPLED).collect();
         let recalls = index.recalls(collection.documents.view(), &sample, NEIGHBOURS);
-        let part = index.shape().part(parameters, 0..index.shape().groups())?;
-        let table = DenseTable::from_bytes(parameters, part, index.table_bytes(parameters)?)?;
+        let groups = 0..index.shape().groups();
+        let part = index.shape().part(parameters, groups.clone())?;
+        let bytes = groups.map(|group| index.group_bytes(parameters, group)).collect::<Result<Vec<_>, _>>()?.concat();
+        let table = DenseTable::from_bytes(parameters, part, bytes)?;
         let nearest = exact::search_all(&collection.documents, &collection.queries, NEIGHBOURS);
         let subject = Subject { parameters: parameters.clone(), collection, index, table, recalls, nearest };
         Ok(subject.asking(RECALL))

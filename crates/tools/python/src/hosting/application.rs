@@ -96,8 +96,15 @@ impl LocalApplication {
             unspoken_offers::load(vec![config], &Resources { plans: plan_cache(), placement }, |_| {})
         });
         let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
-        let application = applications.iter().next().cloned();
-        application.map(LocalApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))
+        let mut all = applications.iter();
+        match (all.next(), all.next()) {
+            (Some(application), None) => Ok(LocalApplication(application.clone())),
+            (None, _) => Err(PyValueError::new_err("the offer has no application")),
+            (Some(_), Some(second)) => Err(PyValueError::new_err(format!(
+                "found an offer of two applications, {} beside the first, needed one; serve it with `unspoken serve`",
+                second.name()
+            ))),
+        }
     }
 
     /// What a service must know of it.
