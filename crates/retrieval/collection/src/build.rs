@@ -114,8 +114,8 @@ impl Builder {
     ///
     /// # Errors
     /// If there are none, a vector has no direction, two documents have one id, another writer is changing the
-    /// collection, no layout fits the memory, a file cannot be written, or [`CollectionError::Cancelled`] soon after `cancel` is set. An existing collection then
-    /// stays.
+    /// collection, no layout fits the memory, a file cannot be written, or [`CollectionError::Cancelled`] soon after
+    /// `cancel` is set. An existing collection then stays.
     pub fn build(
         &self,
         dir: &Path,
