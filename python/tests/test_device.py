@@ -49,4 +49,5 @@ def test_an_application_is_loaded_on_the_processor(network: unspoken.DigitsNetwo
     network.save(saved)
     with pytest.raises(ValueError, match="open device cuda:99"):
         LocalApplication.load("digits", str(saved), device="cuda:99")
-    assert LocalApplication.load("digits", str(saved), device="cpu").facts()["name"]
+    [application] = LocalApplication.load("digits", str(saved), device="cpu")
+    assert application.facts()["name"]

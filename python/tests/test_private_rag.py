@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import Service
@@ -29,6 +30,31 @@ def test_questions_are_answered_from_documents_of_a_service(notes, state, capsys
     ):
         private_rag.main(["ask", notes.url, question, "--state", str(state)])
         assert capsys.readouterr().out.splitlines()[-1] == said
+
+
+def test_a_private_model_reads_the_notes_encrypted(notes, state, monkeypatch, capsys):
+    seen = []
+
+    class Chat:
+        def __init__(self, url, model, state_dir):
+            assert (url, model, state_dir) == ("http://chat", "half", str(state))
+
+        def generate(self, private, *, public, max_tokens):
+            seen.append((private, public))
+            assert max_tokens > 0
+            return SimpleNamespace(text=" Forty-five minutes.\nQuestion: another")
+
+    monkeypatch.setattr(private_rag.unspoken, "ChatClient", Chat)
+    private_rag.main(
+        ["ask", notes.url, "How long does rye bread bake?", "--state", str(state)]
+        + ["--private-model", "http://chat", "--client-half", "half"]
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "Forty-five minutes."
+    [(private, public)] = seen
+    # The service reads the same of each question.
+    assert public == private_rag.INSTRUCTION
+    assert "Rye bread bakes" in private
+    assert "How long" in private
 
 
 def test_the_model_is_given_what_was_found():

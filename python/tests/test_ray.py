@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from conftest import embed_notes, note_vectors
 from running import actors
 
 import unspoken
@@ -251,6 +253,67 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
         assert asked.get_index(7) == record(7, 2).encode()
         with pytest.raises(unspoken.ConfigurationError, match="no application"):
             service.update(cluster.Shards(later.paths, "pir/others"))
+
+
+@pytest.mark.usefixtures("started")
+def test_a_collection_is_searched_through_kills_changes_and_rebuilds(home: Path) -> None:
+    def built(said: str) -> unspoken.SearchIndex:
+        documents, ids = [f"{said} {i}" for i in range(200)], [f"N{i}" for i in range(200)]
+        return unspoken.SearchIndex.build(
+            home / "notes", documents, ids=ids, embed=embed_notes, replace=True, progress=False
+        )
+
+    def waits_for(text: str, number: int) -> None:
+        deadline = time.monotonic() + 60
+        # Both replicas have it, whichever answers.
+        seen = 0
+        while seen < 8:
+            assert time.monotonic() < deadline, asked.search(note_vectors()[number], k=1)
+            try:
+                seen = seen + 1 if asked.search(note_vectors()[number], k=1)[0].text == text else 0
+            except unspoken.UnspokenError as error:
+                # Replicas take a new build up one after the other.
+                assert "ask again" in str(error), error
+
+    index = built("note")
+    offer = cluster.Offer("search", home / "notes", replicas=2)
+    listen = f"127.0.0.1:{free_port()}"
+    with cluster.serve([offer], listen=listen, data_dir=home / "data", name="collection") as service:
+        asked = unspoken.SearchClient(
+            service.url, embed=embed_notes, state_dir=home / "state", max_wait=120, progress=False
+        )
+        assert asked.application == "search/notes"
+        assert [asked.search(f"note {n}", k=2)[0].text for n in (0, 77, 199)] == ["note 0", "note 77", "note 199"]
+        kill("ServeReplica")
+        assert asked.search("note 5", k=1)[0].id == b"N5"
+        with index.edit(progress=False) as change:
+            change.put(["another 250"], ids=["later"])
+        waits_for("another 250", 250)
+        built("rebuilt")
+        waits_for("rebuilt 7", 7)
+        # Other files under the same name, and a gateway that starts again.
+        service.update(cluster.Offer("search", home / "notes", replicas=1))
+        kill("Gateway")
+        assert asked.search("note 8", k=1)[0].text == "rebuilt 8"
+
+
+@pytest.mark.usefixtures("started")
+def test_a_collection_in_shards_is_searched_as_one(home: Path) -> None:
+    numbers = np.random.default_rng(3)
+    vectors = numbers.normal(size=(9000, 4)).astype(np.float32)
+    index = unspoken.SearchIndex.build(
+        home / "notes", [f"note {i}" for i in range(9000)], vectors, recall=0.5, memory=1 << 40, progress=False
+    )
+    assert index.info().groups >= 2
+    listen = f"127.0.0.1:{free_port()}"
+    shards = cluster.CollectionShards(home / "notes", "search/notes", shards=2)
+    with cluster.serve([shards], listen=listen, data_dir=home / "data", name="in-shards") as service:
+        asked = unspoken.SearchClient(service.url, state_dir=home / "state", max_wait=120, progress=False)
+        for number in (0, 4567, 8999):
+            clear = [found.document for found in index.search(vectors[number], k=5)]
+            assert asked.search(vectors[number], k=1)[0].document == clear[0]
+        kill("ServeReplica")
+        assert asked.search(vectors[77], k=1)[0].text == "note 77"
 
 
 def parts(exporter: str, outcome: str) -> float:

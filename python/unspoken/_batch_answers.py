@@ -131,7 +131,9 @@ class FileAnswerer:
 def load(kind: str, path: str | PathLike[str], options: Mapping[str, str]) -> LocalApplication:
     """Load an application whose answers need no state."""
     check_kind(kind)
-    return LocalApplication.load(kind, str(path), options={str(name): str(value) for name, value in options.items()})
+    named = {str(name): str(value) for name, value in options.items()}
+    [application] = LocalApplication.load(kind, str(path), options=named)
+    return application
 
 
 def check_kind(kind: str) -> None:

@@ -18,9 +18,9 @@ except ImportError as error:
     raise ImportError('unspoken.ray needs Ray Serve: pip install "unspoken[ray]"') from error
 
 from unspoken.ray._files import answer_files
-from unspoken.ray._offer import Offer, Shards
+from unspoken.ray._offer import CollectionShards, Offer, Shards
 from unspoken.ray._service import Service, serve
 
 del _ray, _serve
 
-__all__ = ["Offer", "Service", "Shards", "answer_files", "serve"]
+__all__ = ["CollectionShards", "Offer", "Service", "Shards", "answer_files", "serve"]

@@ -27,7 +27,8 @@ class _Worker:
     def __init__(self, offer: Offer, place: Place) -> None:
         self._problem: str | None = None
         try:
-            self._answerer = FileAnswerer(loaded(offer), place, offer.key_cache)
+            [application] = loaded(offer)
+            self._answerer = FileAnswerer(application, place, offer.key_cache)
         except Exception as error:
             self._problem = f"{offer.kind} {offer.path}: no replica could load it: {error}"
 

@@ -79,8 +79,17 @@ def _handle(placed: Placed) -> Any:
     return serve.get_deployment_handle(placed.deployment, app_name=placed.app)
 
 
-def _all(applications: list[Placed], databases: list[tuple[str, list[Placed]]]) -> list[Placed]:
-    return [*applications, *(placed for _, shards in databases for placed in shards)]
+@dataclass(frozen=True)
+class Routed:
+    """Several shards, which the gateway serves as one application."""
+
+    kind: str
+    name: str
+    shards: list[Placed]
+
+
+def _all(applications: list[Placed], routed: list[Routed]) -> list[Placed]:
+    return [*applications, *(placed for each in routed for placed in each.shards)]
 
 
 class Control:
@@ -116,12 +125,12 @@ class Gateway:
         config: str,
         moves: Moves,
         applications: list[Placed],
-        databases: list[tuple[str, list[Placed]]],
+        routed: list[Routed],
         mirror: KeyMirror | None,
     ) -> None:
         self._control = control
         self._moves = moves
-        self._placed = {placed.name: placed for placed in _all(applications, databases)}
+        self._placed = {placed.name: placed for placed in _all(applications, routed)}
         self._hosts: dict[str, Host] = {}
 
         def start() -> ServiceGateway:
@@ -140,7 +149,7 @@ class Gateway:
             return ServiceGateway(
                 config,
                 [(hosts[placed.name].facts(), placed.published, hosts[placed.name]) for placed in applications],
-                [(name, [hosts[placed.name] for placed in shards]) for name, shards in databases],
+                [(each.kind, each.name, [hosts[placed.name] for placed in each.shards]) for each in routed],
                 mirror,
             )
 

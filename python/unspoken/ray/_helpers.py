@@ -28,7 +28,7 @@ class Helper:
     """Computes parts of answers, one after the other."""
 
     def __init__(self, offer: Offer) -> None:
-        self._application = loaded(offer)
+        [self._application] = loaded(offer)
         self._cache = KeyCache(self._application, offer.key_cache)
 
     def ready(self) -> None:

@@ -51,6 +51,7 @@ class Host:
     def __init__(self, handle: Any, facts: dict[str, Any], is_slow: bool) -> None:
         self._handle = handle
         self._facts = facts
+        self._name: str = facts["name"]
         self._lock = threading.Lock()
         self._headers: set[bytes] = set()
         self.is_slow = is_slow
@@ -65,7 +66,7 @@ class Host:
         """Ask a replica what the application is now."""
         handle = self._handle
         try:
-            facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
+            facts = handle.facts.remote(self._name).result(timeout_s=_CONTROL_SECONDS)
         except Exception as error:
             facts = {**self._facts, "complaint": f"no replica answers: {type(error).__name__}"}
         with self._lock:
@@ -100,7 +101,9 @@ class Host:
         # They are checked again before each use of the keys.
         if header in self._headers:
             return "answer", b"", 0
-        outcome = _patiently(lambda: self._handle.check_header.remote(header).result(timeout_s=_CONTROL_SECONDS))
+        outcome = _patiently(
+            lambda: self._handle.check_header.remote(self._name, header).result(timeout_s=_CONTROL_SECONDS)
+        )
         if outcome[0] == "answer":
             if len(self._headers) >= _MOST_HEADERS:
                 self._headers.clear()
@@ -115,13 +118,13 @@ class Host:
         except ObjectStoreFullError as error:
             return None, _busy(error)
         outcome = _patiently(
-            lambda: self._handle.load_keys.remote(key, [keys.reference]).result(timeout_s=_LOAD_SECONDS)
+            lambda: self._handle.load_keys.remote(self._name, key, [keys.reference]).result(timeout_s=_LOAD_SECONDS)
         )
         return keys, outcome
 
     def ask(self, client: bytes, keys: Keys, query: bytes) -> Asked:
         """Pass a query to a replica."""
-        return Asked(self, (client, keys.id, [keys.reference], *_pieces(query)))
+        return Asked(self, (self._name, client, keys.id, [keys.reference], *_pieces(query)))
 
     @property
     def handle(self) -> Any:

@@ -1,4 +1,4 @@
-"""The application of an offer, in a process of its own."""
+"""The applications of an offer, in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from unspoken._unspoken import LocalApplication
 from unspoken.ray._offer import Offer
 
 
-def loaded(offer: Offer) -> LocalApplication:
-    """Load the application of an offer, with one thread for each of its cores. Before all other work of the core."""
+def loaded(offer: Offer) -> list[LocalApplication]:
+    """Load the applications of an offer, with one thread for each of its cores. Before all other work of the core."""
     # The threads of the Rust core are started by its first work.
     os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
     options = {str(name): str(value) for name, value in offer.options.items()}

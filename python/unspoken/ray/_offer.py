@@ -31,8 +31,9 @@ class Offer:
     Parameters
     ----------
     kind : str
-        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``pir``, ``oprf``, ``sums`` or ``chat``;
-        ``unspoken serve --help`` describes them.
+        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``pir``, ``search``, ``oprf``, ``sums`` or ``chat``;
+        ``unspoken serve --help`` describes them. A collection (``search``) has two applications, which the same
+        replicas serve.
     path : str or Path
         Directory or file, which every node must reach under this path.
     name : str, optional
@@ -188,6 +189,9 @@ class Shards:
             raise ConfigurationError(f"shards of {self.name}: found no paths, needed those of all shards")
         self.offers()
 
+    #: The kind of what puts the answers of the shards together.
+    router = "pir-router"
+
     def offers(self) -> list[Offer]:
         """Return the offers of the shards, one by one."""
         rest = {"replicas": self.replicas, "cpus": self.cpus, "memory": self.memory, "key_cache": self.key_cache}
@@ -195,3 +199,66 @@ class Shards:
             Offer("pir-shard", path, f"{self.name}-{number}", **rest)  # type: ignore[arg-type]
             for number, path in enumerate(self.paths, 1)
         ]
+
+    def beside(self) -> list[Offer]:
+        """Return what is offered beside the database: nothing."""
+        return []
+
+
+@dataclass(frozen=True)
+class CollectionShards:
+    """A collection for private search whose table is shared among several replicas.
+
+    A query goes to one replica of every shard, and the gateway puts their answers together. The documents are fetched
+    from replicas of their own, as the application ``NAME-documents``. If a shard is missing nothing is answered. Each
+    replica follows changes of the directory; a rebuild is used once all shards have it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The directory of the collection, which the nodes of all replicas must reach under this path.
+    name : str
+        Name in the address of the service, such as ``search/notes``.
+    shards : int
+        Number of shards, at most the number of clusters in a block (``unspoken search info``).
+    replicas : int or (int, int)
+        Number of replicas of each shard and of the documents, or the smallest and the largest between which Ray scales
+        them.
+    cpus : int
+        Cores of a replica.
+    memory : int, optional
+        Bytes of memory that Ray reserves on the node of a replica.
+    key_cache : int
+        Bytes of evaluation keys that a replica of the documents keeps in memory.
+    """
+
+    path: str | Path
+    name: str
+    shards: int
+    replicas: int | tuple[int, int] = 1
+    cpus: int = 1
+    memory: int | None = None
+    key_cache: int = 4 << 30
+
+    #: The kind of what puts the answers of the shards together.
+    router = "search-router"
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the files."""
+        if self.shards < 1:
+            raise ConfigurationError(f"shards={self.shards!r} of {self.name}: needed 1 or more")
+        self.offers()
+
+    def offers(self) -> list[Offer]:
+        """Return the offers of the shards, one by one."""
+        return [
+            self._offer("search-shard", f"{self.name}-{number}", {"part": f"{number}/{self.shards}"})
+            for number in range(1, self.shards + 1)
+        ]
+
+    def beside(self) -> list[Offer]:
+        """Return what is offered beside the collection: its documents."""
+        return [self._offer("search-documents", f"{self.name}-documents", {})]
+
+    def _offer(self, kind: str, name: str, options: dict[str, str]) -> Offer:
+        return Offer(kind, self.path, name, options, self.replicas, self.cpus, self.memory, self.key_cache)

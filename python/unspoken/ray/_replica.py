@@ -1,4 +1,4 @@
-"""A replica: the server half of one application, with the keys of the clients that asked it last."""
+"""A replica: the server halves of one offer, with the keys of the clients that asked it last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Callable, TypeVar
 import ray
 
 from unspoken._key_cache import KeyCache, Outcome
-from unspoken._unspoken import Work
+from unspoken._unspoken import LocalApplication, Work
 from unspoken.ray._helpers import Helpers
 from unspoken.ray._loaded import loaded
 from unspoken.ray._meters import Meters
@@ -24,57 +24,43 @@ _REPORT_SECONDS = 0.25
 
 
 class Replica:
-    """Answers queries one after the other: each uses all cores of the replica, and its helpers.
-
-    Short questions are answered meanwhile. Where one computation answers several queries, the next computation answers
-    all waiting queries together.
-    """
+    """The applications of one offer. A call names the application that it is for."""
 
     def __init__(self, offer: Offer) -> None:
-        self._application = loaded(offer)
-        self._cache = KeyCache(self._application, offer.key_cache)
-        facts = self._application.facts()
-        together = facts["most_together"]
-        self._turn = asyncio.Semaphore(together)
-        self._threads = ThreadPoolExecutor(together)
-        self._meters = Meters(facts["name"])
-        self._helpers = Helpers(offer, self._meters) if offer.helpers else None
+        parts = [_Part(application, offer) for application in loaded(offer)]
+        self._parts = {part.name: part for part in parts}
 
-    async def facts(self) -> dict[str, Any]:
-        """Return what the gateway must know of the application, as it is now."""
-        return {**self._application.facts(), "complaint": self._application.complaint()}
+    async def applications(self) -> list[tuple[dict[str, Any], bytes | None]]:
+        """Return what the gateway must know of each application, and the model that its owner publishes."""
+        return [(part.facts(), part.application.published()) for part in self._parts.values()]
 
-    async def published(self) -> bytes | None:
-        """Return the model that its owner publishes."""
-        return self._application.published()
+    async def facts(self, name: str) -> dict[str, Any]:
+        """Return what the gateway must know of an application, as it is now."""
+        return self._parts[name].facts()
 
-    async def check_header(self, header: bytes) -> Outcome:
+    async def check_header(self, name: str, header: bytes) -> Outcome:
         """Check whether a bundle with these first bytes has keys for this application."""
-        return self._application.check_header(header)
+        return self._parts[name].application.check_header(header)
 
-    async def load_keys(self, key: str, keys: list[Any]) -> Outcome:
+    async def load_keys(self, name: str, key: str, keys: list[Any]) -> Outcome:
         """Load a bundle, so that a malformed one is refused before it is asked with."""
-        if self._helpers is not None:
-            self._helpers.load(key, keys[0])
-        async with self._turn:
-            _, outcome = await self._threaded(lambda: self._cache.get(key, lambda: ray.get(keys[0])))
-        return outcome
+        return await self._parts[name].load_keys(key, keys[0])
 
-    async def answer(self, client: bytes, key: str, keys: list[Any], *query: bytes) -> Outcome:
+    async def answer(self, name: str, client: bytes, key: str, keys: list[Any], *query: bytes) -> Outcome:
         """Answer a query, which is in pieces; ``keys`` has the reference of the bundle ``key`` in the object store."""
         work = Work()
         try:
-            return await self._in_turn(client, key, keys[0], b"".join(query), work)
+            return await self._parts[name].answer(client, key, keys[0], b"".join(query), work)
         finally:
             # The request may have been cancelled.
             work.cancel()
 
     async def answer_in_steps(
-        self, client: bytes, key: str, keys: list[Any], *query: bytes
+        self, name: str, client: bytes, key: str, keys: list[Any], *query: bytes
     ) -> AsyncIterator[Outcome | tuple[int, int]]:
         """Answer a query, and report how far the answer is until it is there."""
         work = Work()
-        answer = asyncio.ensure_future(self._in_turn(client, key, keys[0], b"".join(query), work))
+        answer = asyncio.ensure_future(self._parts[name].answer(client, key, keys[0], b"".join(query), work))
         reported = None
         try:
             while not (await asyncio.wait([answer], timeout=_REPORT_SECONDS))[0]:
@@ -85,7 +71,39 @@ class Replica:
         finally:
             work.cancel()
 
-    async def _in_turn(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
+
+class _Part:
+    """Answers queries to one application one after the other: each uses all cores of the replica, and its helpers.
+
+    Short questions are answered meanwhile. Where one computation answers several queries, the next computation answers
+    all waiting queries together.
+    """
+
+    def __init__(self, application: LocalApplication, offer: Offer) -> None:
+        self.application = application
+        self._cache = KeyCache(application, offer.key_cache)
+        facts = application.facts()
+        self.name: str = facts["name"]
+        together = facts["most_together"]
+        self._turn = asyncio.Semaphore(together)
+        self._threads = ThreadPoolExecutor(together)
+        self._meters = Meters(self.name)
+        self._helpers = Helpers(offer, self._meters) if offer.helpers else None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the gateway must know of the application, as it is now."""
+        return {**self.application.facts(), "complaint": self.application.complaint()}
+
+    async def load_keys(self, key: str, reference: Any) -> Outcome:
+        """Load a bundle, so that a malformed one is refused before it is asked with."""
+        if self._helpers is not None:
+            self._helpers.load(key, reference)
+        async with self._turn:
+            _, outcome = await self._threaded(lambda: self._cache.get(key, lambda: ray.get(reference)))
+        return outcome
+
+    async def answer(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
+        """Answer a query in its turn."""
         start = time.monotonic()
         async with self._turn:
             outcome = await self._threaded(lambda: self._answer(client, key, reference, query, work))
@@ -101,6 +119,6 @@ class Replica:
         if keys is None:
             return failure
         if self._helpers is None:
-            return self._application.answer(client, keys, query, work)
+            return self.application.answer(client, keys, query, work)
         with self._helpers.of_answer(key, reference, work) as helpers:
-            return self._application.answer(client, keys, query, work, helpers)
+            return self.application.answer(client, keys, query, work, helpers)

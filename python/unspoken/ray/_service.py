@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Union
 
 import ray
 from ray import serve as ray_serve
@@ -17,10 +17,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from unspoken.errors import ConfigurationError
 from unspoken.ray._connected import check_connected
-from unspoken.ray._gateway import Control, Gateway, Moves, Placed
+from unspoken.ray._gateway import Control, Gateway, Moves, Placed, Routed
 from unspoken.ray._keys import KeyMirror
-from unspoken.ray._offer import Offer, Shards
+from unspoken.ray._offer import CollectionShards, Offer, Shards
 from unspoken.ray._replica import Replica
+
+Offered = Union[Offer, Shards, CollectionShards]
 
 #: Seconds to wait for what the gateway answers at once.
 _CONTROL_SECONDS = 60.0
@@ -54,14 +56,14 @@ class Service:
         """The address of the gateway's metrics, if there is one. Ray exports the metrics of the replicas."""
         return self._urls[1]
 
-    def update(self, offer: Offer | Shards) -> None:
+    def update(self, offer: Offered) -> None:
         """Replace an application by another one of the same name, with other files, options or replicas.
 
         The new replicas are started beside the old ones. Once all new replicas are ready, later queries go to them, and
         the old replicas end when they have answered. Clients read the new description when they need it; of a database
         in shards, nothing is answered for a second until the gateway has seen that all shards have the same version.
         """
-        offers = offer.offers() if isinstance(offer, Shards) else [offer]
+        offers = [offer] if isinstance(offer, Offer) else [*offer.offers(), *offer.beside()]
         locked = [each.kind for each in offers if each.has_own_directory]
         if locked:
             raise ConfigurationError(
@@ -69,7 +71,7 @@ class Service:
                 "the service and serve it anew"
             )
         with self._placing.trial() as placed:
-            placed += [self._placing.place(each) for each in offers]
+            placed += [one for each in offers for one in self._placing.place(each)]
             unknown = [each.name for each in placed if each.name not in self._placing]
             if unknown:
                 raise ConfigurationError(f"found no application {unknown[0]} to replace; use the name that it had")
@@ -103,7 +105,7 @@ class Service:
 
 
 def serve(
-    offers: Sequence[Offer | Shards],
+    offers: Sequence[Offered],
     *,
     listen: str = "127.0.0.1:8080",
     data_dir: str | Path = "unspoken-data",
@@ -119,7 +121,7 @@ def serve(
 
     Parameters
     ----------
-    offers : sequence of Offer or Shards
+    offers : sequence of Offer, Shards or CollectionShards
         The applications.
     listen : str
         Address of the gateway, ``HOST:PORT``, on the node of this process. Name a port: after a failure the gateway
@@ -165,7 +167,7 @@ def serve(
     ]
     node = ray.get_runtime_context().get_node_id()
     try:
-        applications, databases = _placed(placing, offers)
+        applications, routed = _placed(placing, offers)
     except Exception:
         placing.delete_all()
         raise
@@ -186,7 +188,7 @@ def serve(
             "\n".join([*lines, config]),
             Moves(directory, mirror, uuid.uuid4().hex),
             applications,
-            databases,
+            routed,
             mirror,
         )
     )
@@ -203,8 +205,8 @@ def _absolute(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path).absolute()
 
 
-def _most_replicas(offer: Offer | Shards) -> int:
-    return (offer if isinstance(offer, Offer) else offer.offers()[0]).bounds[1]
+def _most_replicas(offer: Offered) -> int:
+    return offer.bounds[1] if isinstance(offer, Offer) else (offer.offers()[0].bounds[1] * (1 + len(offer.beside())))
 
 
 def _exists(actor: str) -> bool:
@@ -236,8 +238,8 @@ class _Placing:
         """Check whether an application of ours is served."""
         return name in self._apps
 
-    def place(self, offer: Offer) -> Placed:
-        """Start the replicas of an offer, and wait until they have loaded it."""
+    def place(self, offer: Offer) -> list[Placed]:
+        """Start the replicas of an offer, wait until they have loaded it, and return its applications."""
         app = f"{self._prefix}{self._run}-{self._count}"
         self._count += 1
         self._started.append(app)
@@ -245,16 +247,16 @@ class _Placing:
             # The working directory of Ray's processes is another one.
             offer = replace(offer, path=Path(offer.path).absolute())
             handle = ray_serve.run(_deployment(offer).bind(offer), name=app, route_prefix=None)
-            facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
-            published = handle.published.remote().result(timeout_s=_CONTROL_SECONDS)
+            applications = handle.applications.remote().result(timeout_s=_CONTROL_SECONDS)
         except Exception as error:
             reason = _reason(app) or str(error)
             raise ConfigurationError(f"{offer.kind} {offer.path}: no replica could load it: {reason}") from error
-        return Placed(app, _DEPLOYMENT, facts, published, offer.is_slow)
+        return [Placed(app, _DEPLOYMENT, facts, published, offer.is_slow) for facts, published in applications]
 
     def adopt(self, placed: Sequence[Placed]) -> list[str]:
         """Take these as the applications of their names, and return the applications of Ray Serve that they replace."""
-        replaced = [self._apps[each.name] for each in placed if each.name in self._apps]
+        # An offer may have several applications.
+        replaced = list(dict.fromkeys(self._apps[each.name] for each in placed if each.name in self._apps))
         self._apps.update({each.name: each.app for each in placed})
         return replaced
 
@@ -288,21 +290,26 @@ class _Placing:
         self.delete(app for app in ray_serve.status().applications if app.startswith(self._prefix))
 
 
-def _placed(placing: _Placing, offers: Sequence[Offer | Shards]) -> tuple[list[Placed], list[tuple[str, list[Placed]]]]:
-    """Start the replicas of all offers: applications, and databases with their shards."""
+def _placed(placing: _Placing, offers: Sequence[Offered]) -> tuple[list[Placed], list[Routed]]:
+    """Start the replicas of all offers: applications, and what is in shards."""
     applications: list[Placed] = []
-    databases: list[tuple[str, list[Placed]]] = []
+    routed: list[Routed] = []
     for offer in offers:
-        placed = [placing.place(each) for each in (offer.offers() if isinstance(offer, Shards) else [offer])]
-        taken = placing.adopt(placed)
-        if taken:
-            placing.delete(taken)
-            raise ConfigurationError(f"two offers have the name {placed[0].name}; name one of them")
-        if isinstance(offer, Shards):
-            databases.append((offer.name, placed))
-        else:
-            applications += placed
-    return applications, databases
+        if isinstance(offer, Offer):
+            applications += _started(placing, [offer])
+            continue
+        routed.append(Routed(offer.router, offer.name, _started(placing, offer.offers())))
+        applications += _started(placing, offer.beside())
+    return applications, routed
+
+
+def _started(placing: _Placing, offers: list[Offer]) -> list[Placed]:
+    placed = [one for offer in offers for one in placing.place(offer)]
+    taken = placing.adopt(placed)
+    if taken:
+        placing.delete(taken)
+        raise ConfigurationError(f"two offers have the name {placed[0].name}; name one of them")
+    return placed
 
 
 def _reason(app: str) -> str | None:

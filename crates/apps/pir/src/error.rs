@@ -3,10 +3,8 @@
 use std::io;
 
 use unspoken_pir_scheme::SchemeError;
-use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError, ShardProblem};
 use unspoken_ring::RingError;
-
-use crate::shard::ShardProblem;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -18,10 +18,7 @@ pub use error::PirError;
 pub use frame::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 pub use sealed::SealedQuestions;
 pub use server::PirServer;
-pub use shard::{
-    ForwardedKeys, PirRouter, SHARD_PROTOCOL_VERSION, ShardAccess, ShardDescription, ShardFailure, ShardProblem,
-    ShardServer, Shards,
-};
+pub use shard::{Agreed, PirRouter, SHARD_PROTOCOL_VERSION, ShardDescription, ShardServer, Shards};
 pub use upload::{EncryptedServer, UploadClient, UploadQuestion};
 
 mod proto {

@@ -1,5 +1,6 @@
 //! A client half whose bytes the caller moves, as programs in C and pages do.
 
+use std::any::Any;
 use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,6 +60,33 @@ pub struct HalfRequest<H: ClientHalf> {
     pub bytes: Vec<u8>,
     /// Maximum length of the answer in bytes.
     pub answer_bytes: usize,
+}
+
+/// A [`HalfRequest`] without the type of its application.
+pub struct AnyRequest {
+    /// The [`HalfRequest`], whose bytes were taken.
+    request: Box<dyn Any + Send + Sync>,
+    /// The query to send.
+    pub bytes: Vec<u8>,
+    /// Maximum length of the answer in bytes.
+    pub answer_bytes: usize,
+}
+
+impl AnyRequest {
+    /// The request of this application. [`OpenedHalf`] refuses one of another client of the same application.
+    ///
+    /// # Errors
+    /// If it is of another application.
+    pub fn of<H: ClientHalf + 'static>(&self) -> Result<&HalfRequest<H>, OpenedError<H::Error>> {
+        self.request.downcast_ref().ok_or(OpenedError::OtherRequest)
+    }
+}
+
+impl<H: ClientHalf<Encoded: Send + Sync> + 'static> From<HalfRequest<H>> for AnyRequest {
+    fn from(mut request: HalfRequest<H>) -> Self {
+        let (bytes, answer_bytes) = (std::mem::take(&mut request.bytes), request.answer_bytes);
+        AnyRequest { request: Box::new(request), bytes, answer_bytes }
+    }
 }
 
 impl<H: ClientHalf> OpenedHalf<H> {

@@ -120,6 +120,20 @@ impl Description {
         bytes
     }
 
+    /// The same index, whose documents are fetched from another application.
+    pub(crate) fn with_documents(self, documents: String) -> Self {
+        Description { documents, ..self }
+    }
+
+    /// Whether the other one describes the same build. The number of its documents and where they are may differ.
+    pub(crate) fn is_same_index(&self, other: &Description) -> bool {
+        let named = |description: &Description| {
+            let documents = other.documents.clone();
+            Description { document_count: 0, documents, ..description.clone() }.to_bytes()
+        };
+        named(self) == named(other)
+    }
+
     /// The parameters.
     pub fn parameters(&self) -> &PirParameters {
         &self.parameters
@@ -185,8 +199,13 @@ impl Description {
 
     /// Length in bytes of the answer to a request of `questions` questions.
     pub fn answer_bytes(&self, questions: usize) -> usize {
-        let responses = self.directory.asked() * self.shape.groups();
-        let counts = self.clusters() * COUNT_BYTES;
+        self.answer_bytes_of(self.shape.groups(), questions)
+    }
+
+    /// As [`Description::answer_bytes`], of a shard with so many groups.
+    pub(crate) fn answer_bytes_of(&self, groups: usize, questions: usize) -> usize {
+        let responses = self.directory.asked() * groups;
+        let counts = self.shape.blocks() * groups * COUNT_BYTES;
         ID_BYTES + counts + questions * responses * ScoreResponse::byte_len(&self.parameters) + CHECKSUM_BYTES
     }
 }

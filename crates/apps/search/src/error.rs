@@ -1,7 +1,7 @@
 //! Errors of this crate.
 
 use unspoken_pir_scheme::SchemeError;
-use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError, ShardProblem};
 use unspoken_ring::RingError;
 use unspoken_search_index::IndexError;
 
@@ -18,6 +18,9 @@ pub enum SearchError {
     /// The service has another index than the one that it described. Nothing was found.
     #[error("search: the index of the service was replaced meanwhile; ask again")]
     Replaced,
+    /// A shard of the index does not answer, or does not fit the others.
+    #[error(transparent)]
+    Shard(#[from] ShardProblem),
     /// A fetched record is no document.
     #[error(transparent)]
     Document(IndexError),
@@ -38,6 +41,8 @@ impl ApplicationError for SearchError {
             SearchError::Protocol(error) => error.kind(),
             SearchError::Scheme(error) => error.kind(),
             SearchError::Replaced => ErrorKind::Mismatch,
+            // It may be over soon: a shard is restarted, or all are being replaced.
+            SearchError::Shard(_) => ErrorKind::Busy,
             SearchError::Document(_) => ErrorKind::Unreadable,
             SearchError::Randomness(_) => ErrorKind::Internal,
         }

@@ -1,4 +1,5 @@
-//! The service's half: the scores of all clusters of the blocks that it is asked for, without learning which.
+//! The service's half: the scores of all clusters of the blocks that it is asked for, without learning which. A service
+//! of a shard computes those of some groups of columns.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,11 +12,14 @@ use unspoken_search_index::{IndexVersions, StoredIndex};
 use crate::description::{Description, MAX_QUERIES};
 use crate::error::SearchError;
 use crate::message;
+use crate::shard::ShardDescription;
 
 /// Requests that wait for a pass, at most: those of one pass, and as many that arrive meanwhile.
 const MAX_WAITING: usize = 2 * MAX_QUERIES;
 
-/// A collection that is searched without showing the queries. It follows the index, also into another build.
+/// A collection that is searched without showing the queries, or a shard of it for a
+/// [`SearchRouter`](crate::SearchRouter), if a part of the table is prepared. It follows the index, also into another
+/// build.
 pub struct SearchServer<V> {
     versions: V,
     documents: String,
@@ -72,7 +76,7 @@ impl Served {
         let (parameters, shape) = (self.description.parameters(), self.description.shape());
         let queries: Vec<&RowsQuery> = requests.iter().flat_map(|queries| queries.iter()).collect();
         let groups = self.index.groups();
-        let mut responses = answer(parameters, shape, 0..shape.groups(), &groups, &queries, cancel)?.into_iter();
+        let mut responses = answer(parameters, shape, self.index.range(), &groups, &queries, cancel)?.into_iter();
         Ok(requests.iter().map(|queries| responses.by_ref().take(queries.len()).collect()).collect())
     }
 }
@@ -83,7 +87,12 @@ impl<V: IndexVersions> ServerHalf for SearchServer<V> {
     type Error = SearchError;
 
     fn describe(&self) -> Vec<u8> {
-        self.served().description.to_bytes()
+        let served = self.served();
+        let (range, groups) = (served.index.range(), served.description.shape().groups());
+        match range == (0..groups) {
+            true => served.description.to_bytes(),
+            false => ShardDescription::new(served.description.clone(), range).to_bytes(),
+        }
     }
 
     fn check_ready(&self) -> Result<(), SearchError> {
@@ -94,7 +103,7 @@ impl<V: IndexVersions> ServerHalf for SearchServer<V> {
         let served = self.served();
         let (description, most) = (&served.description, served.description.most_questions());
         let queries = most * description.directory().asked();
-        let answer_bytes = description.answer_bytes(most);
+        let answer_bytes = description.answer_bytes_of(served.index.range().len(), most);
         Limits {
             query_bytes: description.query_bytes(most),
             answer_bytes,
@@ -125,11 +134,12 @@ impl<V: IndexVersions> ServerHalf for SearchServer<V> {
     /// All requests are answered from one version. Those for another build are refused.
     fn answer_together(&self, requests: &[Request<'_, ()>], call: &Call<'_>) -> Vec<Result<Vec<u8>, SearchError>> {
         let served = self.served();
-        let (description, counts) = (&served.description, served.index.counts());
+        let (description, range) = (&served.description, served.index.range());
+        let counts = || message::counts_of(served.index.counts(), description.shape().groups(), range.clone());
         let answer = |some: &[(&Request<'_, ()>, &Vec<RowsQuery>)]| {
             let queries: Vec<_> = some.iter().map(|&(_, queries)| queries).collect();
             let responses = served.respond(&queries, call.cancel)?;
-            Ok(responses.iter().map(|responses| message::write_answer(description, counts, responses)).collect())
+            Ok(responses.iter().map(|responses| message::write_answer(description, counts(), responses)).collect())
         };
         let read = |request: &Request<'_, ()>| message::read_request(description, request.query);
         together::answer_readable(requests, read, |some| together::answer_all_or_each(some, &answer))

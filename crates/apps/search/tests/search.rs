@@ -7,11 +7,11 @@ use ndarray::{Array2, Axis};
 use unspoken_pir_scheme::Preset;
 use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, Call, ClientHalf, ClientId, ErrorKind, Request,
-    ServerHalf, append_checksum,
+    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, Call, ClientHalf, ClientId, ErrorKind, ForwardedKeys,
+    Registration, Request, ServerHalf, ShardAccess, ShardFailure, ShardProblem, append_checksum,
 };
-use unspoken_search::{Description, SearchClient, SearchError, SearchServer};
-use unspoken_search_index::{About, Index, IndexEdit, IndexVersions, Plan, StoredIndex, Wish, directions};
+use unspoken_search::{Description, SearchClient, SearchError, SearchRouter, SearchServer, Shards};
+use unspoken_search_index::{About, Index, IndexEdit, IndexPart, IndexVersions, Plan, StoredIndex, Wish, directions};
 
 const WIDTH: usize = 32;
 const DOCUMENTS: usize = 6000;
@@ -237,5 +237,155 @@ fn hostile_descriptions_and_vectors_are_refused() {
     ] {
         let error = client.encode(&[vector]).err().unwrap().to_string();
         assert!(error.contains(said), "{error}");
+    }
+}
+
+/// What is at the address of a shard.
+#[derive(Clone)]
+enum Behind {
+    Shard(Arc<SearchServer<Versions>>),
+    /// Describes itself as a shard, and answers with these bytes.
+    Liar(Arc<SearchServer<Versions>>, Vec<u8>),
+    Nothing,
+}
+
+#[derive(Clone)]
+struct Address(Arc<RwLock<Behind>>);
+
+impl Address {
+    /// Shard `number` of `shards` of an index.
+    fn new(fixture: &Fixture, number: u32, shards: u32) -> Self {
+        Address(Arc::new(RwLock::new(Self::shard(fixture, number, shards))))
+    }
+
+    fn shard(fixture: &Fixture, number: u32, shards: u32) -> Behind {
+        let index = StoredIndex::open_part(fixture.dir.path(), IndexPart::Shard { number, shards }).unwrap();
+        Behind::Shard(Arc::new(SearchServer::new(Versions::new(index), String::new()).unwrap()))
+    }
+
+    fn put(&self, behind: Behind) {
+        *self.0.write().unwrap() = behind;
+    }
+
+    fn behind(&self) -> Behind {
+        self.0.read().unwrap().clone()
+    }
+}
+
+impl ShardAccess for Address {
+    fn describe(&self) -> Result<Vec<u8>, ShardFailure> {
+        match self.behind() {
+            Behind::Shard(server) | Behind::Liar(server, _) => Ok(server.describe()),
+            Behind::Nothing => Err(ShardFailure::NoAnswer),
+        }
+    }
+
+    fn ask(
+        &self,
+        keys: &ForwardedKeys,
+        query: &[u8],
+        most: usize,
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<Vec<u8>, ShardFailure> {
+        Registration::from_bytes("keys", keys.bundle()).unwrap();
+        let answer = match self.behind() {
+            Behind::Shard(server) => {
+                let request = Request::new(ClientId::new([0; 16]), &(), query);
+                server.answer(&request, &Call::new(cancel)).map_err(|_| ShardFailure::NoAnswer)?
+            }
+            Behind::Liar(_, bytes) => bytes,
+            Behind::Nothing => return Err(ShardFailure::NoAnswer),
+        };
+        assert!(answer.len() <= most);
+        Ok(answer)
+    }
+}
+
+/// Addresses of three shards, not in their order, and a router.
+fn routed(fixture: &Fixture) -> (Vec<Address>, Arc<Shards<Address>>, SearchRouter<Address>) {
+    let addresses: Vec<Address> = [2, 3, 1].map(|number| Address::new(fixture, number, 3)).into();
+    let shards = Arc::new(Shards::insecure_new(addresses.clone()).unwrap());
+    let router = SearchRouter::new(Arc::clone(&shards), "pir/documents".into()).unwrap();
+    (addresses, shards, router)
+}
+
+#[test]
+fn a_router_gives_the_answers_of_the_whole_index() {
+    let fixture = Fixture::new(2, 4, 2, 1);
+    let (addresses, shards, router) = routed(&fixture);
+    assert_eq!(router.describe(), fixture.server.describe());
+    let mut client = fixture.client();
+    let questions = [fixture.vectors.row(5).to_vec(), fixture.vectors.row(4000).to_vec()];
+    let encoded = client.encode(&questions).unwrap();
+    let query = client.query(&encoded).unwrap();
+    let never = AtomicBool::new(false);
+    let ask = || router.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::new(&never));
+    let answer = ask().unwrap();
+    assert_eq!(answer, fixture.ask(&query).unwrap());
+    assert!(answer.len() <= router.limits().answer_bytes && query.len() <= router.limits().query_bytes);
+    // A document that only one shard has taken up yet.
+    let mut edit = IndexEdit::open(fixture.dir.path()).unwrap();
+    let position = edit.add(&fixture.vectors.row(5).to_vec()).unwrap();
+    edit.commit().unwrap();
+    let mut known = 0;
+    for (address, number) in addresses.iter().zip([2, 3, 1]) {
+        address.put(Address::shard(&fixture, number, 3));
+        assert_eq!(shards.look(), Ok(true));
+        let hits = client.read(&ask().unwrap(), &encoded).unwrap().remove(0);
+        known += usize::from(hits.iter().any(|hit| hit.position == position));
+    }
+    assert!((1..=3).contains(&known), "{known}");
+    assert_eq!(shards.agreed().index().document_count(), DOCUMENTS as u64 + 1);
+}
+
+#[test]
+fn shards_that_are_missing_or_do_not_fit_are_named() {
+    let (fixture, other) = (Fixture::new(2, 3, 1, 1), Fixture::new(2, 3, 1, 2));
+    let (addresses, shards, router) = routed(&fixture);
+    let mut client = fixture.client();
+    let encoded = client.encode(&[fixture.vectors.row(5).to_vec()]).unwrap();
+    let query = client.query(&encoded).unwrap();
+    let never = AtomicBool::new(false);
+    let ask = || router.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::new(&never)).unwrap_err();
+    addresses[1].put(Behind::Nothing);
+    let refused = ask();
+    assert_eq!(refused.kind(), ErrorKind::Busy);
+    assert!(refused.to_string().contains("shard 2 of 3 does not answer"), "{refused}");
+    assert!(matches!(shards.look(), Err(ShardProblem::NoAnswer { number: 2, shards: 3 })));
+    assert!(router.check_ready().is_err());
+    // Bytes of anything but an answer of this shard.
+    let right = Address::new(&fixture, 3, 3);
+    let Behind::Shard(server) = right.behind() else { unreachable!() };
+    for bytes in [vec![], vec![0; 10], fixture.ask(&query).unwrap()] {
+        addresses[1].put(Behind::Liar(Arc::clone(&server), bytes));
+        assert_eq!(shards.look(), Ok(false));
+        let refused = ask();
+        assert_eq!(refused.kind(), ErrorKind::Busy);
+        assert!(refused.to_string().starts_with("shard 2 of 3: found "), "{refused}");
+    }
+    // Two addresses of one shard; another build; all of another build.
+    for (behind, said) in [
+        (Address::shard(&fixture, 1, 3), "groups 0 to 1"),
+        (Address::shard(&fixture, 2, 3), "groups 1 to 2"),
+        (Address::shard(&other, 3, 3), "another build of the index"),
+    ] {
+        addresses[1].put(behind);
+        let problem = shards.look().unwrap_err().to_string();
+        assert!(problem.contains(said), "{problem}");
+        assert!(matches!(ask(), SearchError::Shard(ShardProblem::Differs { .. })));
+    }
+    let few = Shards::insecure_new(vec![Address::new(&fixture, 1, 3), Address::new(&fixture, 2, 3)]);
+    let few = few.err().unwrap().to_string();
+    assert!(few.contains("groups up to 2") && few.contains("all 3"), "{few}");
+    assert_eq!(Shards::<Address>::new(vec![]).err(), Some(ShardProblem::None));
+    for (address, number) in addresses.iter().zip([2, 3, 1]) {
+        address.put(Address::shard(&other, number, 3));
+    }
+    assert_eq!(shards.look(), Ok(true));
+    let refused = router.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::new(&never)).unwrap_err();
+    assert!(matches!(refused, SearchError::Replaced), "{refused}");
+    for (number, shards) in [(0, 3), (4, 3), (1, 4)] {
+        let refused = StoredIndex::open_part(fixture.dir.path(), IndexPart::Shard { number, shards }).unwrap_err();
+        assert!(refused.to_string().contains("at most 3 shards"), "{refused}");
     }
 }

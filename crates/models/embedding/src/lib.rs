@@ -25,7 +25,7 @@ pub use downstream::{Accuracy, RecurrentOptions, RecurrentProgress, ReviewTask};
 pub use error::EmbeddingError;
 pub use head::{FoldedHead, HeadOptions, LinearHead, TrainedHead};
 pub use limits::LARGEST_VALUE;
-pub use load::Source;
+pub use load::{Source, read_vectors};
 pub use mean::MeanEmbedder;
 pub use quality::Quality;
 pub use segment::{SEGMENTATION_VERSION, Segmenter};

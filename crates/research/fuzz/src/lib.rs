@@ -61,7 +61,7 @@ impl Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 95] = [
+pub const TARGETS: [&Target; 97] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -157,6 +157,8 @@ pub const TARGETS: [&Target; 95] = [
     &search::ANSWER,
     &search::DOCUMENT,
     &search::MANIFEST,
+    &search::SHARD,
+    &search::SHARD_ANSWER,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use ndarray::Array2;
 use prost::Message;
@@ -12,13 +12,16 @@ use unspoken_pir_scheme::dense::MaskSeed;
 use unspoken_pir_scheme::dense::scores::ScoreShape;
 use unspoken_pir_scheme::{PirParameters, Preset};
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, Call, ClientHalf, ErrorKind, Request, ServerHalf,
-    append_checksum, checked, limits,
+    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, Call, ClientHalf, ErrorKind, ForwardedKeys, Request,
+    ServerHalf, ShardAccess, ShardFailure, append_checksum, checked, limits,
 };
-use unspoken_search::{Description, PROTOCOL_VERSION, SearchClient, SearchServer};
+use unspoken_search::{
+    Description, PROTOCOL_VERSION, SHARD_PROTOCOL_VERSION, SearchClient, SearchRouter, SearchServer, ShardDescription,
+    Shards,
+};
 use unspoken_search_index::{
-    About, Document, ID_BYTES, Index, IndexEdit, IndexVersions, MAX_ASKED, Plan, StoredIndex, Wish, build_directory,
-    directions,
+    About, Document, ID_BYTES, Index, IndexEdit, IndexPart, IndexVersions, MAX_ASKED, Plan, StoredIndex, Wish,
+    build_directory, directions,
 };
 
 use crate::files::Directory;
@@ -166,6 +169,111 @@ pub static DESCRIBED: Target = Target {
         let others = [other, named].map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![SERVER.describe()], others.into()].concat()
     },
+};
+
+/// Fields of the description of a shard.
+#[derive(Clone, PartialEq, Message)]
+struct ShardMessage {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    index: Vec<u8>,
+    #[prost(uint32, tag = "3")]
+    first: u32,
+    #[prost(uint32, tag = "4")]
+    groups: u32,
+}
+
+/// Shards of the index, one for each group.
+static SHARDS: LazyLock<Vec<SearchServer<OnePart>>> = LazyLock::new(|| {
+    let part = |number| IndexPart::Shard { number, shards: GROUPS as u32 };
+    let index = |number| Arc::new(StoredIndex::open_part(STORED.path(), part(number)).expect("its own"));
+    (1..=GROUPS as u32).map(|n| SearchServer::new(OnePart(index(n)), String::new()).expect("a service")).collect()
+});
+
+struct OnePart(Arc<StoredIndex>);
+
+impl IndexVersions for OnePart {
+    fn current(&self) -> Arc<StoredIndex> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// `ShardDescription::read`: a decoded description encodes to the same bytes, and names groups of its index.
+pub static SHARD: Target = Target {
+    name: "search_shard",
+    run: |data| {
+        let Ok(shard) = ShardDescription::read(data, true) else { return false };
+        let again = ShardDescription::read(&shard.to_bytes(), true).expect("its own bytes");
+        assert!(again.to_bytes() == shard.to_bytes(), "another description");
+        assert!(!shard.range().is_empty() && shard.range().end <= shard.index().shape().groups());
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = ShardMessage::decode(data.as_slice()) else { return };
+        message.version = SHARD_PROTOCOL_VERSION;
+        message.index = SERVER.describe();
+        message.first = message.first.min(GROUPS as u32 - 1);
+        message.groups = message.groups.clamp(1, GROUPS as u32 - message.first);
+        *data = messages::description(ShardDescription::PROTOCOL, &message);
+    },
+    seeds: || SHARDS.iter().map(SearchServer::describe).collect(),
+};
+
+/// A shard whose answer may be any bytes.
+struct Address(usize, Arc<Mutex<Option<Vec<u8>>>>);
+
+impl ShardAccess for Address {
+    fn describe(&self) -> Result<Vec<u8>, ShardFailure> {
+        Ok(SHARDS[self.0].describe())
+    }
+
+    fn ask(&self, _: &ForwardedKeys, query: &[u8], _: usize, _: &Arc<AtomicBool>) -> Result<Vec<u8>, ShardFailure> {
+        if let Some(answer) = &*self.1.lock().expect("no panic") {
+            return Ok(answer.clone());
+        }
+        SHARDS[self.0].answer(&Request::new(CLIENT, &(), query), &Call::default()).map_err(|_| ShardFailure::NoAnswer)
+    }
+}
+
+/// A router, what its last shard answers, a query, and the right answer of that shard.
+static ROUTED: LazyLock<(SearchRouter<Address>, Arc<Mutex<Option<Vec<u8>>>>, Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
+    let answer = Arc::new(Mutex::new(None));
+    let address = |shard| Address(shard, if shard == GROUPS - 1 { Arc::clone(&answer) } else { Arc::default() });
+    let shards = Arc::new(Shards::insecure_new((0..GROUPS).map(address).collect()).expect("shards of one index"));
+    let (router, query) = (SearchRouter::new(shards, String::new()).expect("a router"), query(1));
+    let right = SHARDS[GROUPS - 1].answer(&Request::new(CLIENT, &(), &query), &Call::default()).expect("an answer");
+    (router, answer, query, right)
+});
+
+/// `SearchRouter::answer`, when a shard answers with any bytes: an answer of the announced length, or an error after
+/// which a client asks again.
+pub static SHARD_ANSWER: Target = Target {
+    name: "search_shard_answer",
+    run: |data| {
+        let (router, answer, query, _) = &*ROUTED;
+        *answer.lock().expect("no panic") = Some(data.to_vec());
+        match router.answer(&Request::new(CLIENT, &(), query), &Call::default()) {
+            Ok(joined) => {
+                assert_eq!(joined.len(), described().answer_bytes(1));
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+                false
+            }
+        }
+    },
+    repair: |data| {
+        data.resize(ROUTED.3.len() - CHECKSUM_BYTES, 0);
+        data[..ID_BYTES].copy_from_slice(&ID);
+        let (counts, _) = data[ID_BYTES..][..2 * BLOCKS].as_chunks_mut::<2>();
+        for count in counts {
+            *count = (u16::from_le_bytes(*count) % (*ROOM as u16 + 1)).to_le_bytes();
+        }
+        append_checksum(data);
+    },
+    seeds: || vec![ROUTED.3.clone()],
 };
 
 /// `SearchServer::answer`, decoding only: an accepted request is cancelled before the computation. Any request has a

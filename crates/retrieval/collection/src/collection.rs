@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use unspoken_database::{Database, Snapshot};
 use unspoken_pir_scheme::{DatabaseVersion, PirParameters, Planes, Staleness, Tables, VersionedDatabase};
-use unspoken_search_index::{Document, IndexVersions, StoredIndex, build_directory, build_number};
+use unspoken_search_index::{Document, IndexPart, IndexVersions, StoredIndex, build_directory, build_number};
 
 use crate::DOCUMENTS;
 use crate::error::CollectionError;
@@ -73,8 +73,20 @@ impl Collection {
     /// # Errors
     /// If a file cannot be read, or is not as it was written.
     pub fn open(dir: impl AsRef<Path>, asked: Option<usize>) -> Result<Self, CollectionError> {
-        let dir = dir.as_ref().to_path_buf();
-        let index = asking(StoredIndex::open(&dir)?, asked);
+        Self::open_part(dir.as_ref(), asked, IndexPart::Whole)
+    }
+
+    /// Opens a collection for its documents alone, if another service searches it. No table is prepared.
+    ///
+    /// # Errors
+    /// As for [`Collection::open`].
+    pub fn open_documents(dir: impl AsRef<Path>) -> Result<Self, CollectionError> {
+        Self::open_part(dir.as_ref(), None, IndexPart::Nothing)
+    }
+
+    fn open_part(dir: &Path, asked: Option<usize>, part: IndexPart) -> Result<Self, CollectionError> {
+        let dir = dir.to_path_buf();
+        let index = asking(StoredIndex::open_part(&dir, part)?, asked);
         let parameters = index.parameters().clone();
         let current = RwLock::new(Build::open(&dir, index)?);
         Ok(Collection { dir, asked, parameters, current, refreshing: Mutex::new(()), staleness: RwLock::new(None) })

@@ -36,6 +36,15 @@ impl Document {
     /// # Errors
     /// If it is not a record of [`Document::to_record`].
     pub fn from_record(record: &[u8]) -> Result<Option<Self>, IndexError> {
+        let parts = Self::parts_of_record(record)?;
+        Ok(parts.map(|(id, content)| Document { id: id.map(<[u8]>::to_vec), content: content.to_vec() }))
+    }
+
+    /// Id and content in a record, as [`Document::from_record`] reads it.
+    ///
+    /// # Errors
+    /// As for [`Document::from_record`].
+    pub fn parts_of_record(record: &[u8]) -> Result<Option<(Option<&[u8]>, &[u8])>, IndexError> {
         if record.is_empty() {
             return Ok(None);
         }
@@ -46,7 +55,7 @@ impl Document {
             return Err(malformed());
         }
         let (id, content) = rest.split_at_checked(length.saturating_sub(1)).ok_or_else(malformed)?;
-        Ok(Some(Document { id: (length > 0).then(|| id.to_vec()), content: content.to_vec() }))
+        Ok(Some(((length > 0).then_some(id), content)))
     }
 }
 

@@ -57,6 +57,19 @@ pub enum IndexError {
         /// What was found.
         found: &'static str,
     },
+    /// There is no such shard of an index.
+    #[error(
+        "shard of an index: found shard {number} of {shards}, needed one of 1 to {shards}, and at most {groups} \
+         shards, since the index has so many groups of columns"
+    )]
+    Shard {
+        /// Number of the shard.
+        number: usize,
+        /// Number of shards.
+        shards: usize,
+        /// Groups of the index.
+        groups: usize,
+    },
     /// No layout serves these vectors.
     #[error("plan an index: found {found}, needed {needed}")]
     Plan {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,14 +30,50 @@ impl<V: IndexVersions> IndexVersions for Arc<V> {
     }
 }
 
-/// A version of an index that was read from disk, ready to answer.
+/// A version of an index that was read from disk, ready to answer, with all groups of its table or those of a shard.
 #[derive(Debug)]
 pub struct StoredIndex {
     manifest: Manifest,
     parameters: PirParameters,
     shape: ScoreShape,
     directory: Directory,
+    part: IndexPart,
+    /// The groups that `groups` has.
+    range: Range<usize>,
     groups: Vec<Arc<Group>>,
+}
+
+/// Which groups of an index are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexPart {
+    /// All.
+    Whole,
+    /// Those of one of several shards, as evenly as they can be shared.
+    Shard {
+        /// Number of the shard, from 1.
+        number: u32,
+        /// Number of shards.
+        shards: u32,
+    },
+    /// None: positions and documents are all that is asked for.
+    Nothing,
+}
+
+impl IndexPart {
+    /// The part of these groups.
+    fn range(self, groups: usize) -> Result<Range<usize>, IndexError> {
+        match self {
+            IndexPart::Whole => Ok(0..groups),
+            IndexPart::Nothing => Ok(0..0),
+            IndexPart::Shard { number, shards } => {
+                let (number, shards) = (number as usize, shards as usize);
+                if !(1..=shards).contains(&number) || shards > groups {
+                    return Err(IndexError::Shard { number, shards, groups });
+                }
+                Ok(groups * (number - 1) / shards..groups * number / shards)
+            }
+        }
+    }
 }
 
 /// A group of columns, with the hash of its bytes.
@@ -77,7 +114,15 @@ impl StoredIndex {
     /// # Errors
     /// If a file cannot be read, or is not as it was written.
     pub fn open(dir: &Path) -> Result<Self, IndexError> {
-        Self::newest(dir, None)
+        Self::open_part(dir, IndexPart::Whole)
+    }
+
+    /// As [`StoredIndex::open`], and prepares a part of the table.
+    ///
+    /// # Errors
+    /// As for [`StoredIndex::open`], or if there is no such part.
+    pub fn open_part(dir: &Path, part: IndexPart) -> Result<Self, IndexError> {
+        Self::newest(dir, part, None)
     }
 
     /// The version on disk, if it is not this one. Only the groups that have changed are prepared.
@@ -89,36 +134,39 @@ impl StoredIndex {
         let same = &self.manifest;
         match manifest.id == same.id && manifest.tables == same.tables && manifest.removed == same.removed {
             true => Ok(None),
-            false => Self::newest(dir, Some(self)).map(Some),
+            false => Self::newest(dir, self.part, Some(self)).map(Some),
         }
     }
 
     /// Reads the files, again if a writer has replaced them meanwhile.
-    fn newest(dir: &Path, earlier: Option<&StoredIndex>) -> Result<Self, IndexError> {
+    fn newest(dir: &Path, part: IndexPart, earlier: Option<&StoredIndex>) -> Result<Self, IndexError> {
         for _ in 1..ATTEMPTS {
-            match Self::read(dir, earlier) {
+            match Self::read(dir, part, earlier) {
                 Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => (),
                 read => return read,
             }
         }
-        Self::read(dir, earlier)
+        Self::read(dir, part, earlier)
     }
 
-    fn read(dir: &Path, earlier: Option<&StoredIndex>) -> Result<Self, IndexError> {
+    fn read(dir: &Path, part: IndexPart, earlier: Option<&StoredIndex>) -> Result<Self, IndexError> {
         let manifest = Manifest::read(dir)?;
         let (parameters, shape) = (manifest.parameters(dir)?, manifest.shape()?);
         let directory = manifest.directory(dir)?;
         let earlier = earlier.filter(|earlier| earlier.manifest.id == manifest.id);
-        let group = |(number, hash): (usize, &String)| -> Result<Arc<Group>, IndexError> {
-            if let Some(same) = earlier.map(|earlier| &earlier.groups[number]).filter(|group| group.hash == *hash) {
+        let range = part.range(shape.groups())?;
+        let group = |number: usize| -> Result<Arc<Group>, IndexError> {
+            let hash = &manifest.tables[number];
+            let before = earlier.and_then(|earlier| earlier.groups.get(number - range.start));
+            if let Some(same) = before.filter(|group| group.hash == *hash) {
                 return Ok(Arc::clone(same));
             }
             let part = shape.part(&parameters, only(number))?;
             let table = DenseTable::from_bytes(&parameters, part, manifest.group(dir, &parameters, number)?)?;
             Ok(Arc::new(Group { hash: hash.clone(), table }))
         };
-        let groups = manifest.tables.iter().enumerate().map(group).collect::<Result<_, _>>()?;
-        Ok(StoredIndex { manifest, parameters, shape, directory, groups })
+        let groups = range.clone().map(group).collect::<Result<_, _>>()?;
+        Ok(StoredIndex { manifest, parameters, shape, directory, part, range, groups })
     }
 
     /// The same index for questions that ask another number of blocks.
@@ -132,7 +180,12 @@ impl StoredIndex {
         &self.parameters
     }
 
-    /// Views of all groups of the table.
+    /// The groups of the table that are prepared.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// Views of the groups that are prepared.
     pub fn groups(&self) -> Vec<GroupView<'_>> {
         self.groups.iter().flat_map(|group| group.table.groups()).collect()
     }
@@ -184,7 +237,7 @@ impl StoredIndex {
     }
 
     /// The `most` nearest positions for a vector of length 1 among the `asked` nearest blocks, the nearest first, with
-    /// their cosines: what a client without errors of encryption finds. Reads the table in the clear.
+    /// their cosines: what a client without errors of encryption finds. Reads the prepared table in the clear.
     ///
     /// # Errors
     /// If the table has no such shape, which does not happen.
@@ -192,7 +245,7 @@ impl StoredIndex {
         let (room, count) = (ScoreShape::cluster_documents(&self.parameters), self.shape.groups());
         let mut found = Vec::new();
         for &block in self.directory.blocks(direction, asked).iter() {
-            for (number, group) in self.groups.iter().enumerate() {
+            for (number, group) in self.range().zip(&self.groups) {
                 let cluster = block * count + number;
                 let (part, bytes) = (self.shape.part(&self.parameters, only(number))?, group.table.bytes());
                 let rows = block * self.shape.width()..;

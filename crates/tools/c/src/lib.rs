@@ -4,4 +4,7 @@ mod boundary;
 mod client;
 mod counters;
 mod failure;
+mod pir;
+mod pointers;
+mod search;
 mod status;

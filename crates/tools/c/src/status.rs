@@ -1,9 +1,9 @@
 //! What functions return.
 
-/// The result of a call. `unspoken_pir_error` has the text of an error.
+/// The result of a call. `unspoken_error` has the text of an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnspokenPirStatus {
+pub enum UnspokenStatus {
     /// The call did what it says.
     Ok = 0,
     /// An argument that must not be NULL is NULL.

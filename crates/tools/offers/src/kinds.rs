@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use crate::kind::{ClientKind, Kind};
-use crate::{chat, classify, digits, embed, matrix, oprf, pir, pir_encrypted, pir_router, pir_shard, search, sums};
+use crate::{
+    chat, classify, digits, embed, matrix, oprf, pir, pir_encrypted, pir_router, pir_shard, search, search_documents,
+    search_router, search_shard, sums,
+};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -17,6 +20,9 @@ pub const KINDS: &[Kind] = &[
     pir_encrypted::KIND,
     oprf::KIND,
     search::KIND,
+    search_shard::KIND,
+    search_router::KIND,
+    search_documents::KIND,
     sums::KIND,
     chat::KIND,
 ];

@@ -9,6 +9,7 @@ use unspoken_embedding::{MeanEmbedder, Source};
 use unspoken_pir::PirServer;
 use unspoken_protocol::ApplicationDescription;
 use unspoken_search::{Description, SearchServer};
+use unspoken_search_index::StoredIndex;
 use unspoken_server::Applications;
 use unspoken_wire::v1::{ModelFile, PublishedModel};
 
@@ -52,10 +53,9 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let collection = Arc::new(Collection::open(offer.path(), offer.option("asked")?)?);
-    let preset = collection.index().parameters().name().to_owned();
-    anyhow::ensure!(!collection.index().parameters().is_insecure(), "preset {preset} is for tests; build it again");
-    tell(offer.name(), &collection, "collection opened");
-    let documents = format!("{}-documents", offer.name());
+    check_preset(&collection.index())?;
+    tell(offer.name(), &collection.index(), "collection opened");
+    let documents = documents_of(offer.name());
     // Before much is loaded.
     let words = words(offer, collection.index().about().embedder.as_deref())?;
     let server = SearchServer::new(Arc::clone(&collection), documents.clone())?;
@@ -108,16 +108,28 @@ fn published(table: &Path, tokens: Option<PathBuf>, needed: Option<&str>) -> any
     Ok(PublishedModel { files })
 }
 
+/// The application from which the documents of a collection are fetched.
+pub(crate) fn documents_of(name: &str) -> String {
+    format!("{name}-documents")
+}
+
+/// Refuses parameters for tests.
+pub(crate) fn check_preset(index: &StoredIndex) -> anyhow::Result<()> {
+    let parameters = index.parameters();
+    anyhow::ensure!(!parameters.is_insecure(), "preset {} is for tests; build it again", parameters.name());
+    Ok(())
+}
+
 /// Loads what other processes have committed or built.
-fn refresh(name: &str, collection: &Collection) -> Result<(), CollectionError> {
+pub(crate) fn refresh(name: &str, collection: &Collection) -> Result<(), CollectionError> {
     if collection.refresh()? {
-        tell(name, collection, "collection changed");
+        tell(name, &collection.index(), "collection changed");
     }
     Ok(())
 }
 
-fn tell(name: &str, collection: &Collection, what: &'static str) {
-    let index = collection.index();
+/// Writes to the log what an index has.
+pub(crate) fn tell(name: &str, index: &StoredIndex, what: &'static str) {
     let (documents, asked) = (index.documents(), index.directory().asked());
     tracing::info!(application = name, documents, asked, "{what}");
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig};
-use unspoken_pir::{ForwardedKeys, ShardAccess, ShardFailure};
-use unspoken_pir_scheme::KEY_FORMAT;
+use unspoken_protocol::{ForwardedKeys, ShardAccess, ShardFailure};
 use unspoken_wire::ProblemCode;
 
 /// Time limit of a look at a shard.
@@ -107,7 +106,7 @@ impl ShardService {
             return Ok(id.clone());
         }
         let mut bundle = Cursor::new(keys.bundle());
-        let id = self.asking.upload_keys(&self.application, KEY_FORMAT, &mut bundle, |_| {}, cancel)?;
+        let id = self.asking.upload_keys(&self.application, keys.format(), &mut bundle, |_| {}, cancel)?;
         *sent = Some(id.clone());
         Ok(id)
     }

@@ -20,7 +20,7 @@ use crate::question::{Answer, Hit, Question};
 use crate::security::SecuredObject;
 
 /// The client half of an application that a page can ask.
-pub(crate) trait WebApplication: ClientHalf<Encoded: 'static> + 'static {
+pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 'static {
     /// A question of the application.
     type Asked: Borrow<Self::Question>;
 

@@ -8,6 +8,7 @@ use js_sys::{Function, Uint8Array};
 use serde::Deserialize;
 use serde_bytes::ByteBuf;
 use unspoken_embedding::MeanEmbedder;
+use unspoken_protocol::AnyRequest;
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 use wasm_bindgen::prelude::*;
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::collection::{Collection, words};
 use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
-use crate::half::{Asked, Options, WebHalf, open};
+use crate::half::{Options, WebHalf, open};
 use crate::question::{Answer, Question, Wish};
 use crate::seal::{Purpose, seal, unseal};
 use crate::values::{parsed, written};
@@ -122,7 +123,7 @@ pub struct Client {
 /// A request: questions, and the bytes to send.
 #[wasm_bindgen]
 pub struct Request {
-    asked: Asked,
+    asked: AnyRequest,
     /// How many documents the answer to each question has at most, if it is a search.
     most: Vec<usize>,
 }

@@ -2,13 +2,13 @@
 
 use unspoken_pir_scheme::ShardId;
 use unspoken_pir_scheme::dense::PartialResponse;
+use unspoken_protocol::ShardProblem;
 
 use crate::description::Description;
 use crate::error::PirError;
 use crate::frame::CHECKSUM_BYTES;
 use crate::message::{append_checksum, checked};
 use crate::shard::description::ShardDescription;
-use crate::shard::problem::ShardProblem;
 
 /// Bytes before the partial responses: the version, the id of the layout, the id of the split, the number of the shard.
 const HEADER_BYTES: usize = 8 + 8 + 16 + 4;
@@ -52,7 +52,7 @@ pub(crate) fn read_partial_answer(
     let header = header(shard);
     let responses = match content.split_at_checked(HEADER_BYTES) {
         Some((front, responses)) if front == header => responses,
-        Some(_) => return Err(ShardProblem::replaced(shard.id()).into()),
+        Some(_) => return Err(replaced(shard.id()).into()),
         None => return Err(wrong_length(shard, queries, bytes)),
     };
     if bytes.len() != partial_answer_bytes(shard.database(), queries) {
@@ -61,6 +61,15 @@ pub(crate) fn read_partial_answer(
     let parameters = shard.database().parameters();
     let read = |bytes| Ok(PartialResponse::from_bytes(parameters, bytes)?);
     responses.chunks_exact(PartialResponse::byte_len(parameters)).map(read).collect()
+}
+
+/// A shard of another version or split came in place of this one.
+fn replaced(id: ShardId) -> ShardProblem {
+    ShardProblem::differs(
+        (id.number, id.shards),
+        "another version of the database, or another way of cutting it into shards",
+        "that of the other shards: serve shards of one split",
+    )
 }
 
 fn wrong_length(shard: &ShardDescription, queries: usize, bytes: &[u8]) -> PirError {

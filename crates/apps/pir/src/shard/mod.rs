@@ -8,15 +8,13 @@
 //! which names the shard and tells clients to ask again. A malformed request is not passed on. How shards are reached,
 //! and how often they are tried again, is the business of `ShardAccess`.
 
+mod agreed;
 mod description;
 mod message;
-mod problem;
 mod router;
 mod server;
-mod shards;
 
+pub use agreed::{Agreed, Shards};
 pub use description::{SHARD_PROTOCOL_VERSION, ShardDescription};
-pub use problem::ShardProblem;
 pub use router::PirRouter;
 pub use server::ShardServer;
-pub use shards::{ForwardedKeys, ShardAccess, ShardFailure, Shards};

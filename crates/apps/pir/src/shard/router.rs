@@ -7,14 +7,15 @@ use unspoken_pir_scheme::dense::{DenseResponse, PartialResponse};
 use unspoken_pir_scheme::{
     KEY_FORMAT, KeyHeader, Mode, PirParameters, PlaneShape, PreparedKeys, SchemeError, SeededKeys,
 };
-use unspoken_protocol::{Call, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf};
+use unspoken_protocol::{
+    Call, ForwardedKeys, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf, ShardAccess, ShardProblem,
+};
 
 use crate::error::PirError;
 use crate::keys;
 use crate::message::{self, DENSE_WAITING, PlaneResponse};
+use crate::shard::agreed::{Agreed, Shards};
 use crate::shard::message::{partial_answer_bytes, read_partial_answer};
-use crate::shard::problem::ShardProblem;
-use crate::shard::shards::{Agreed, ForwardedKeys, ShardAccess, ShardFailure, Shards};
 
 /// A database whose shards are served elsewhere, as one application: clients cannot tell it from a database that is
 /// served as a whole. Needs no data and no keys for adding. If a shard is missing, nothing is answered.
@@ -30,16 +31,9 @@ impl<A: ShardAccess> PirRouter<A> {
 }
 
 /// Adds the partial answers of all shards to a request of `queries` queries, and rounds them.
-fn merged(agreed: &Agreed, queries: usize, answers: Vec<Result<Vec<u8>, ShardFailure>>) -> Result<Vec<u8>, PirError> {
-    // The first failure has stopped the others.
-    let failed = answers.iter().position(|answer| matches!(answer, Err(ShardFailure::NoAnswer)));
-    if let Some(shard) = failed.and_then(|position| agreed.shards.get(position)) {
-        let id = shard.id();
-        return Err(ShardProblem::NoAnswer { number: id.number, shards: id.shards }.into());
-    }
+fn merged(agreed: &Agreed, queries: usize, answers: Vec<Vec<u8>>) -> Result<Vec<u8>, PirError> {
     let mut partials: Vec<Vec<PartialResponse>> = Vec::with_capacity(answers.len());
     for (shard, answer) in agreed.shards.iter().zip(answers) {
-        let answer = answer.map_err(|_| PirError::Pir(SchemeError::Interrupted))?;
         let id = shard.id();
         let read = read_partial_answer(shard, queries, &answer);
         partials.push(read.map_err(|error| match error {
@@ -92,8 +86,7 @@ impl<A: ShardAccess> KeyLoader for PirRouter<A> {
         self.loaded_key_bytes(&bytes)?;
         // Nothing malformed is passed on.
         keys::load(parameters, &mut bytes.as_slice())?;
-        let id = *blake3::hash(&bytes).as_bytes();
-        Ok(ForwardedKeys { bundle: bytes, id })
+        Ok(ForwardedKeys::new(KEY_FORMAT, bytes))
     }
 
     /// All are for these parameters, which do not change.
@@ -157,6 +150,8 @@ impl<A: ShardAccess> ServerHalf for PirRouter<A> {
             return Err(problem.into());
         }
         let most = partial_answer_bytes(agreed.database(), queries);
-        merged(&agreed, queries, self.shards.ask_all(request.keys, request.query, most, call.cancel))
+        let answers = self.shards.ask_all(request.keys, request.query, most, call.cancel);
+        let interrupted = || PirError::Pir(SchemeError::Interrupted);
+        merged(&agreed, queries, answers.map_err(|problem| problem.map_or_else(interrupted, PirError::from))?)
     }
 }

@@ -21,7 +21,7 @@ pub(super) const MAX_VALUES: usize = 1 << 31;
 pub(super) fn width_of(path: &Path, shape: &[u64], each: u64, bytes: u64) -> Result<usize, EmbeddingError> {
     let refuse = |needed: &str| EmbeddingError::array(path, format!("shape {shape:?}"), needed);
     let [rows, width] = *shape else {
-        return Err(refuse("two dimensions, tokens and width"));
+        return Err(refuse("two dimensions: rows, and width"));
     };
     let count = rows.checked_mul(width).filter(|&count| count <= MAX_VALUES as u64);
     match count.and_then(|count| count.checked_mul(each)) {

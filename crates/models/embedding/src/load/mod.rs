@@ -7,11 +7,29 @@ mod tensor;
 mod text_table;
 mod token_file;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use ndarray::Array2;
 
 use crate::error::EmbeddingError;
 use crate::load::rows::Rows;
 use crate::table::EmbeddingTable;
+
+/// Reads vectors, one in each row, from a NumPy file (`.npy`) or a safetensors file, of floating-point numbers as in
+/// [`Source`]. `tensor` names the tensor of a safetensors file, and may be left out if there is only one.
+///
+/// # Errors
+/// If the file cannot be read, is another one, or its array has not two dimensions.
+pub fn read_vectors(path: &Path, tensor: Option<&str>) -> Result<Array2<f32>, EmbeddingError> {
+    let (width, values) = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("npy") => npy::read(path)?,
+        Some("safetensors") => tensor::read(path, tensor)?,
+        _ => return Err(EmbeddingError::array(path, "another ending", ".npy or .safetensors")),
+    };
+    let rows = values.len() / width.max(1);
+    Array2::from_shape_vec((rows, width), values)
+        .map_err(|error| EmbeddingError::array(path, error.to_string(), "rows of one width"))
+}
 
 /// The files of an embedding table.
 ///
@@ -69,7 +87,7 @@ impl Source {
     fn rows(&self, most: usize) -> Result<Rows, EmbeddingError> {
         let (tokens, (width, values)) = match self {
             Source::Npy { table, tokens } => (tokens, npy::read(table)?),
-            Source::Safetensors { table, tensor, tokens } => (tokens, tensor::read(table, tensor)?),
+            Source::Safetensors { table, tensor, tokens } => (tokens, tensor::read(table, Some(tensor))?),
             Source::Text { table } => return text_table::read(table, most),
         };
         Ok(Rows { tokens: token_file::read(tokens)?, width, values })

@@ -12,16 +12,20 @@ use crate::error::EmbeddingError;
 /// Maximum number of tensor names that an error shows.
 const NAMES_SHOWN: usize = 8;
 
-/// The width and the values, row-major, of one two-dimensional tensor of floating-point numbers.
-pub(super) fn read(path: &Path, name: &str) -> Result<(usize, Vec<f32>), EmbeddingError> {
+/// The width and the values, row-major, of one two-dimensional tensor of floating-point numbers: the one of this name,
+/// or the only one.
+pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(usize, Vec<f32>), EmbeddingError> {
     let bytes = read_file(path, "a table", MAX_FILE_BYTES)?;
     let refuse = |found: String, needed: String| EmbeddingError::array(path, found, needed);
     let file =
         SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string(), "a safetensors file".into()))?;
-    let tensor = file.tensor(name).map_err(|_| {
-        let names = file.names();
+    let names = file.names();
+    let only = if let [only] = names[..] { Some(only) } else { None };
+    let needed = || name.map_or("the name of one".to_owned(), |name| format!("one named {name:?}"));
+    let chosen = name.or(only).and_then(|name| Some((name, file.tensor(name).ok()?)));
+    let (name, tensor) = chosen.ok_or_else(|| {
         let shown = names.iter().take(NAMES_SHOWN).map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
-        refuse(format!("{} tensors, among them {shown}", names.len()), format!("one named {name:?}"))
+        refuse(format!("{} tensors, among them {shown}", names.len()), needed())
     })?;
     let data = tensor.data();
     let (each, values) = match tensor.dtype() {

@@ -8,11 +8,12 @@ use cbindgen::{Builder, Config};
 fn the_header_is_that_of_the_source() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = Config::from_file(directory.join("cbindgen.toml")).unwrap();
-    let sources = ["status", "counters", "client", "boundary"].map(|name| directory.join(format!("src/{name}.rs")));
+    let names = ["status", "counters", "client", "boundary", "pir", "search"];
+    let sources = names.map(|name| directory.join(format!("src/{name}.rs")));
     let builder = sources.iter().fold(Builder::new().with_config(config), Builder::with_src);
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
-    let path = directory.join("unspoken_pir.h");
+    let path = directory.join("unspoken.h");
     if std::env::var_os("UNSPOKEN_WRITE_HEADER").is_some() {
         std::fs::write(&path, &made).unwrap();
     }

@@ -31,19 +31,21 @@ fn library_directory() -> PathBuf {
 
 /// Runs a compiled program with the library that it was linked to. Cargo sets the path of libraries to directories that
 /// may contain an older one.
-fn run(program: &Path) -> Command {
+pub(super) fn run(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH");
     command
 }
 
 /// Compiles a program with every warning as an error.
-fn compile(source: &Path, directory: &Path) -> PathBuf {
+pub(super) fn compile(source: &Path, directory: &Path) -> PathBuf {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let (program, libraries) = (directory.join("program"), library_directory());
     let output = Command::new(&compiler)
         .args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I"])
         .arg(env!("CARGO_MANIFEST_DIR"))
+        .arg("-I")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"))
         .arg(source)
         .args(["-lunspoken_c", "-L"])
         .arg(&libraries)
@@ -56,7 +58,7 @@ fn compile(source: &Path, directory: &Path) -> PathBuf {
     program
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -109,14 +111,14 @@ impl Service {
 }
 
 /// A running program that writes requests.
-struct Running {
+pub(super) struct Running {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Running {
-    fn start(program: &Path, arguments: &[&OsStr]) -> Self {
+    pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Self {
         let mut command = run(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -125,7 +127,7 @@ impl Running {
     }
 
     /// Waits for a request, and returns the length of the answer that the program expects.
-    fn asked(&mut self) -> usize {
+    pub(super) fn asked(&mut self) -> usize {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         let answer_bytes = line.trim().strip_prefix("asked ").and_then(|bytes| bytes.parse().ok());
@@ -137,12 +139,12 @@ impl Running {
     }
 
     /// Tells the program that there is an answer.
-    fn answered(&mut self) {
+    pub(super) fn answered(&mut self) {
         self.input.write_all(b"answered\n").unwrap();
     }
 
     /// What the program prints and does until its end.
-    fn finish(mut self) -> (String, Output) {
+    pub(super) fn finish(mut self) -> (String, Output) {
         let mut printed = String::new();
         self.output.read_to_string(&mut printed).unwrap();
         (printed, self.child.wait_with_output().unwrap())

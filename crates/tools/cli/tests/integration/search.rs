@@ -53,6 +53,13 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     assert_eq!(names, ["harbour ship", "ship wave", "mountain", "meadow tree"]);
     let cosine = |hit: &Value| hit["cosine"].as_f64().unwrap();
     assert!((0.97..1.01).contains(&cosine(&found[0])) && cosine(&found[2]) < 0.5, "{found:?}");
+    std::fs::write(path("queries.txt"), "meadow\nwave ship\n").unwrap();
+    let queries = path("queries.txt");
+    let found = text(&unspoken(&[&ask[..], &["--words", &table, "-k", "1", "--queries", &queries]].concat()));
+    assert!(found.contains("  meadow tree\n\n") && found.ends_with("  ship wave\n"), "{found}");
+    std::fs::write(path("queries.txt"), "meadow\n\n").unwrap();
+    let refused = complaint(&unspoken(&[&ask[..], &["--words", &table, "--queries", &queries]].concat()));
+    assert!(refused.contains("query 1: none of its words is in the table"), "{refused}");
     std::fs::write(path("tree.npy"), npy("(4,)", WORDS[3].1)).unwrap();
     let vector = path("tree.npy");
     let found = text(&unspoken(&[&ask[..], &["--vector", &vector, "-k", "1"]].concat()));
@@ -73,6 +80,58 @@ fn a_collection_is_built_served_and_searched_by_text_and_by_vector() {
     let other = ["search", "ask", "--url", &service.url, "--application", "search/places-documents"];
     let refused = complaint(&unspoken(&[&other[..], &["--state-dir", &state, "--words", &table, "ship"]].concat()));
     assert!(refused.contains("unspoken pir get"), "{refused}");
+}
+
+/// A safetensors file with one tensor of shape [rows, 4].
+fn safetensors(rows: &[[f32; 4]]) -> Vec<u8> {
+    let bytes: Vec<u8> = rows.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+    let shape = [rows.len(), 4];
+    let header = format!(r#"{{"rows":{{"dtype":"F32","shape":{shape:?},"data_offsets":[0,{}]}}}}"#, bytes.len());
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &bytes].concat()
+}
+
+#[test]
+fn vectors_come_from_files_and_columns_and_queries_are_asked_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let line = |(word, v): &(&str, [f32; 4])| format!("{{\"id\":\"{word}\",\"text\":\"a {word}\",\"v\":{v:?}}}\n");
+    std::fs::write(path("words.jsonl"), WORDS.iter().map(line).collect::<String>()).unwrap();
+    std::fs::write(path("words.safetensors"), safetensors(&WORDS.map(|(_, vector)| vector))).unwrap();
+    let (words, tensors) = (path("words.jsonl"), path("words.safetensors"));
+    let build = ["search", "build", "--from", &words, "--key", "id", "--value", "text", "--embedder", "by hand"];
+    for (name, source) in [("column", ["--vector-column", "v"]), ("tensor", ["--vectors", &tensors])] {
+        text(&unspoken(&[&build[..], &source, &[&path(name)]].concat()));
+        let info = text(&unspoken(&["search", "info", &path(name)]));
+        assert!(info.contains("documents   6, 4 coordinates") && info.contains("by hand"), "{info}");
+    }
+    let none = path("none");
+    let refused = [&build[..6], &["--vector-column", "v", &none]].concat();
+    assert!(complaint(&unspoken(&refused)).contains("--value"));
+    let refused = [&build[..], &["--vector-column", "text", &none]].concat();
+    let refused = complaint(&unspoken(&refused));
+    assert!(refused.contains("record 0 of") && refused.contains("needed a list of numbers"), "{refused}");
+    let refused = [&build[..], &["--vectors", &tensors, "--vectors-tensor", "other", &none]].concat();
+    let refused = complaint(&unspoken(&refused));
+    assert!(refused.contains("\"rows\"") && refused.contains("one named \"other\""), "{refused}");
+
+    let (column, tensor) = (path("column"), path("tensor"));
+    let offers = ["--search", &column, "--search", &tensor];
+    let service = Service::start(&[&["--data-dir", &path("data")][..], &offers].concat(), Stdio::null());
+    let rows = [WORDS[3].1, WORDS[0].1].concat();
+    std::fs::write(path("queries.npy"), npy("(2, 4)", rows)).unwrap();
+    let (queries, state) = (path("queries.npy"), path("state"));
+    for application in ["search/column", "search/tensor"] {
+        let ask = ["search", "ask", "--url", &service.url, "--application", application, "--state-dir", &state];
+        let ask = [&ask[..], &["--vector", &queries, "-k", "2"]].concat();
+        let found = text(&unspoken(&ask));
+        let blocks: Vec<&str> = found.split("\n\n").collect();
+        assert_eq!(blocks.len(), 2, "{found}");
+        let first = |block: &str| block.lines().next().unwrap()[7..].to_owned();
+        assert_eq!([first(blocks[0]), first(blocks[1])], ["a tree", "a ship"]);
+        let found = text(&unspoken(&[&ask[..], &["--json"]].concat()));
+        let of_query = |line: &str| serde_json::from_str::<Value>(line).unwrap()["query"].as_u64().unwrap();
+        assert_eq!(found.lines().map(of_query).collect::<Vec<u64>>(), [0, 0, 1, 1]);
+    }
 }
 
 /// Asks until a document is found, or is no longer found: a service takes up changes within seconds.
@@ -125,4 +184,55 @@ fn a_service_takes_up_changes_and_rebuilds() {
     text(&unspoken(&[&build[..], &["--replace", &collection]].concat()));
     let found = ask_until(&ask, "harbour wave", true);
     assert!(!found.contains("mountain"), "{found}");
+}
+
+#[test]
+fn a_collection_in_shards_is_searched_as_one() {
+    const DOCUMENTS: usize = 9000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let texts: String = (0..DOCUMENTS).map(|number| format!("note {number}\n")).collect();
+    std::fs::write(path("notes.csv"), format!("text\n{texts}")).unwrap();
+    let vector = |number: usize| (1..=4).map(move |j| (number as f32 * 0.37 * j as f32).sin() + 0.01);
+    let vectors = npy(&format!("({DOCUMENTS}, 4)"), (0..DOCUMENTS).flat_map(vector));
+    std::fs::write(path("vectors.npy"), vectors).unwrap();
+    let (notes, vectors, collection) = (path("notes.csv"), path("vectors.npy"), path("notes"));
+    let build = ["search", "build", "--from", &notes, "--value", "text", "--vectors", &vectors, "--recall", "0.5"];
+    text(&unspoken(&[&build[..], &[&collection]].concat()));
+    let info = text(&unspoken(&["search", "info", &collection, "--json"]));
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert!(info["groups"].as_u64() >= Some(2), "{info}");
+
+    let start = |arguments: &[&str], keys: &str| {
+        Service::start(&[arguments, &["--data-dir", &path(keys)]].concat(), Stdio::null())
+    };
+    let shard =
+        |number: usize| start(&["--search-shard", &format!("{collection},part={number}/2")], &format!("keys {number}"));
+    let mut shards = vec![shard(1), shard(2)];
+    let entries = shards.iter().map(|shard| format!("[[shard]]\nurl = {:?}\n", shard.url));
+    std::fs::write(path("shards.toml"), entries.collect::<String>()).unwrap();
+    let router = format!("search/notes={},patience=1", path("shards.toml"));
+    let router = start(&["--search-router", &router, "--search-documents", &collection], "router keys");
+    let state = path("state");
+    let ask = |number: usize| {
+        std::fs::write(path("query.npy"), npy("(4,)", vector(number))).unwrap();
+        let target = ["search", "ask", "--url", &router.url, "--state-dir", &state, "-k", "1"];
+        unspoken(&[&target[..], &["--vector", &path("query.npy")]].concat())
+    };
+    for number in [0, 4567, 8999] {
+        assert!(text(&ask(number)).ends_with(&format!("  note {number}\n")), "{number}");
+    }
+    drop(shards.remove(0));
+    let refused = complaint(&ask(77));
+    assert!(refused.contains("shard 1 of 2 does not answer"), "{refused}");
+    let refused = complaint(&unspoken(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        &path("none"),
+        "--search-shard",
+        &format!("{collection},part=9/9"),
+    ]));
+    assert!(refused.contains("found shard 9 of 9"), "{refused}");
 }

@@ -79,7 +79,7 @@ impl Work {
 
 #[pymethods]
 impl LocalApplication {
-    /// Loads an application: what `unspoken serve --offer` takes, on a device if one is named.
+    /// Loads the applications of an offer: what `unspoken serve --offer` takes, on a device if one is named.
     #[staticmethod]
     #[pyo3(signature = (kind, path, name=None, options=BTreeMap::new(), device=None))]
     fn load(
@@ -89,22 +89,14 @@ impl LocalApplication {
         name: Option<String>,
         options: BTreeMap<String, String>,
         device: Option<String>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<Vec<Self>> {
         let config = OfferConfig { kind, name, path, options };
         let loaded = py.detach(|| {
             let placement = device.as_deref().map(Placement::open).transpose()?.flatten();
             unspoken_offers::load(vec![config], &Resources { plans: plan_cache(), placement }, |_| {})
         });
         let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
-        let mut all = applications.iter();
-        match (all.next(), all.next()) {
-            (Some(application), None) => Ok(LocalApplication(application.clone())),
-            (None, _) => Err(PyValueError::new_err("the offer has no application")),
-            (Some(_), Some(second)) => Err(PyValueError::new_err(format!(
-                "found an offer of two applications, {} beside the first, needed one; serve it with `unspoken serve`",
-                second.name()
-            ))),
-        }
+        Ok(applications.iter().map(|application| LocalApplication(application.clone())).collect())
     }
 
     /// What a service must know of it.

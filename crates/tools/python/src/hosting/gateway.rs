@@ -41,15 +41,15 @@ struct Running {
 #[pymethods]
 impl ServiceGateway {
     /// Starts a service. `config` is the text of a configuration file, in TOML. An application is its facts, its
-    /// published model and its host. A database is its name and the hosts of its shards. `mirror` has the methods
-    /// `stored(path, bundle)` and `removed(path, bundle)`.
+    /// published model and its host. What is in shards is the kind of its router, its name and the hosts of its shards.
+    /// `mirror` has the methods `stored(path, bundle)` and `removed(path, bundle)`.
     #[new]
-    #[pyo3(signature = (config, applications, databases, mirror=None))]
+    #[pyo3(signature = (config, applications, in_shards, mirror=None))]
     fn new(
         py: Python<'_>,
         config: &str,
         applications: Vec<Offered<'_>>,
-        databases: Vec<(String, Vec<Py<PyAny>>)>,
+        in_shards: Vec<(String, String, Vec<Py<PyAny>>)>,
         mirror: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let config = ServerConfig::from_toml(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -67,10 +67,10 @@ impl ServiceGateway {
                 offered = offered.publish(&name, &model.map_err(|error| PyValueError::new_err(error.to_string()))?);
             }
         }
-        for (name, hosts) in databases {
+        for (kind, name, hosts) in in_shards {
             let keys = SharedKeys::default();
             let shards = hosts.into_iter().map(|host| ShardElsewhere { host, keys: Arc::clone(&keys) }).collect();
-            let routed = py.detach(|| unspoken_offers::route::<ShardElsewhere>(&name, shards, offered));
+            let routed = py.detach(|| unspoken_offers::route::<ShardElsewhere>(&kind, &name, shards, offered));
             offered = routed.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
         }
         // A second service of a process logs where the first one does.

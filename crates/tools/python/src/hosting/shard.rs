@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use unspoken_pir::{ForwardedKeys, ShardAccess, ShardFailure};
-use unspoken_protocol::{Call, ClientId, ErrorKind, PlainError, Request};
+use unspoken_protocol::{Call, ClientId, ErrorKind, ForwardedKeys, PlainError, Request, ShardAccess, ShardFailure};
 
 use super::host::{RemoteKeys, asked, put_keys};
 

@@ -48,6 +48,17 @@ enum KindName {
 impl RecordOptions {
     /// Opens the source, and returns whether its records have keys.
     pub fn open(&self, from: &Path) -> Result<(Source, bool), SourceError> {
+        let spec = self.spec(from)?;
+        Ok((Source::open(&spec)?, spec.has_keys()))
+    }
+
+    /// Opens the source for one column of the same records.
+    pub fn column(&self, from: &Path, column: &str) -> Result<Source, SourceError> {
+        let spec = self.spec(from)?;
+        Source::open(&SourceSpec { key_column: None, value_columns: vec![column.to_owned()], ..spec })
+    }
+
+    fn spec(&self, from: &Path) -> Result<SourceSpec, SourceError> {
         let kind = self.kind.map(|kind| match kind {
             KindName::Csv => Kind::Csv,
             KindName::Tsv => Kind::Tsv,
@@ -57,7 +68,7 @@ impl RecordOptions {
             KindName::Parquet => Kind::Parquet,
             KindName::Folder => Kind::Folder,
         });
-        let spec = SourceSpec {
+        Ok(SourceSpec {
             path: from.to_owned(),
             kind: kind.map_or_else(|| SourceSpec::guess(from).map(|spec| spec.kind), Ok)?,
             table: self.table.clone(),
@@ -65,8 +76,7 @@ impl RecordOptions {
             value_columns: self.value_columns.clone(),
             encoding: self.encoding.clone(),
             hidden: self.hidden,
-        };
-        Ok((Source::open(&spec)?, spec.has_keys()))
+        })
     }
 }
 

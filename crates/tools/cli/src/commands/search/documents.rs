@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use ndarray::Array2;
+use unspoken_embedding::read_vectors;
 use unspoken_search_index::Document;
 
 use super::vectors::{self, Embedder, TextEmbedder};
@@ -18,11 +19,18 @@ pub struct Source {
     from: PathBuf,
     #[command(flatten)]
     records: RecordOptions,
-    /// The vectors of the documents: a NumPy file with one in each row
-    #[arg(long, value_name = "FILE", conflicts_with = "words", required_unless_present = "words")]
+    /// The vectors of the documents: a NumPy file (.npy) or a safetensors file with one in each row
+    #[arg(long, value_name = "FILE", group = "given", conflicts_with = "words", required_unless_present_any = ["words",
+        "vector_column"])]
     vectors: Option<PathBuf>,
-    /// Name of what made the vectors of --vectors, for clients
+    /// Name of the tensor, if --vectors is a safetensors file with several
     #[arg(long, value_name = "NAME", requires = "vectors")]
+    vectors_tensor: Option<String>,
+    /// Column of the file that holds the vectors: a list of numbers. --value names the columns of the documents
+    #[arg(long, value_name = "COLUMN", group = "given", conflicts_with = "words", requires = "value_columns")]
+    vector_column: Option<String>,
+    /// Name of what made the vectors that are given, for clients
+    #[arg(long, value_name = "NAME", requires = "given")]
     embedder: Option<String>,
     #[command(flatten)]
     words: Embedder,
@@ -60,17 +68,36 @@ impl Source {
     }
 
     fn vectors_of(&self, embedder: Option<&TextEmbedder>, documents: &[Document]) -> anyhow::Result<Array2<f32>> {
-        let Some(embedder) = embedder else {
-            let path = self.vectors.as_ref().context("needed --vectors or --words")?;
-            return vectors::read(path);
-        };
         let place = |number: usize| place(&self.from, number);
+        if let Some(path) = &self.vectors {
+            return Ok(read_vectors(path, self.vectors_tensor.as_deref())?);
+        }
+        if let Some(column) = &self.vector_column {
+            return self.column(column, place);
+        }
+        let embedder = embedder.context("needed --vectors, --vector-column or --words")?;
         let text = |(number, document): (usize, &Document)| {
             let text = String::from_utf8(document.content.clone());
             text.with_context(|| format!("{}: found no UTF-8 text", place(number)))
         };
         let texts: Vec<String> = documents.iter().enumerate().map(text).collect::<anyhow::Result<_>>()?;
         embedder.vectors(&texts, place)
+    }
+
+    /// The vectors in a column of the file, which is read a second time for them.
+    fn column(&self, column: &str, place: impl Fn(usize) -> String) -> anyhow::Result<Array2<f32>> {
+        let (mut vectors, mut width) = (Vec::new(), 0);
+        for (number, record) in self.records.column(&self.from, column)?.enumerate() {
+            let row = vectors::of_column(&record?.value);
+            let row = row.with_context(|| format!("{}: column {column:?}", place(number)))?;
+            if number == 0 {
+                width = row.len();
+            }
+            let found = row.len();
+            anyhow::ensure!(found == width, "{}: found {found} coordinates, needed {width} as before", place(number));
+            vectors.extend(row);
+        }
+        Ok(Array2::from_shape_vec((vectors.len() / width.max(1), width), vectors)?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ndarray::{Array2, Ix1, Ix2};
+use ndarray::{Array2, Axis, Ix2};
 use unspoken_embedding::MeanEmbedder;
 
 use crate::commands::embed::TableArguments;
@@ -61,20 +61,22 @@ impl TextEmbedder {
     }
 }
 
-/// Vectors of a NumPy file, one in each row.
-pub fn read(path: &Path) -> anyhow::Result<Array2<f32>> {
+/// The vectors of queries in a NumPy file: one, or one in each row.
+pub fn of_queries(path: &Path) -> anyhow::Result<Vec<Vec<f32>>> {
     let array = npy::read_f32(path)?;
     let shape = array.shape().to_vec();
-    array.into_dimensionality::<Ix2>().ok().with_context(|| {
-        format!("{}: found an array of shape {shape:?}, needed two axes: a vector in each row", path.display())
-    })
+    let rows = match array.ndim() {
+        1 => array.insert_axis(Axis(0)),
+        _ => array,
+    };
+    let rows = rows.into_dimensionality::<Ix2>().ok().with_context(|| {
+        format!("{}: found an array of shape {shape:?}, needed a vector, or one in each row", path.display())
+    })?;
+    Ok(rows.outer_iter().map(|row| row.to_vec()).collect())
 }
 
-/// The vector of a NumPy file.
-pub fn read_one(path: &Path) -> anyhow::Result<Vec<f32>> {
-    let array = npy::read_f32(path)?;
-    let shape = array.shape().to_vec();
-    let one = array.into_dimensionality::<Ix1>().ok();
-    let one = one.with_context(|| format!("{}: found an array of shape {shape:?}, needed one axis", path.display()))?;
-    Ok(one.to_vec())
+/// The vector in a column of a record: a list of numbers, in JSON.
+pub fn of_column(record: &[u8]) -> anyhow::Result<Vec<f32>> {
+    anyhow::ensure!(!record.is_empty(), "found no vector; leave the record out");
+    serde_json::from_slice(record).context("needed a list of numbers, as [0.1, -2.5]")
 }

@@ -1,11 +1,12 @@
 //! What keeps a router from answering.
 
-use unspoken_pir_scheme::ShardId;
-
-/// What is wrong with the shards of a database. Strangers may read it: shards have numbers here, not addresses.
+/// What is wrong with shards. Strangers may read it: shards have numbers here, not addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardProblem {
+    /// There are no shards.
+    #[error("found no shards, needed the address of each")]
+    None,
     /// A shard does not answer.
     #[error(
         "shard {number} of {shards} does not answer; needed all shards, because the others alone give no answer; ask \
@@ -32,16 +33,8 @@ pub enum ShardProblem {
 }
 
 impl ShardProblem {
-    /// A shard of another version or split came in place of this one.
-    pub(crate) fn replaced(id: ShardId) -> Self {
-        ShardProblem::differs(
-            (id.number, id.shards),
-            "another version of the database, or another way of cutting it into shards",
-            "that of the other shards: serve shards of one split",
-        )
-    }
-
-    pub(crate) fn differs((number, shards): (u32, u32), found: impl Into<String>, needed: impl Into<String>) -> Self {
+    /// A shard, by its number and the number of all, does not fit the others.
+    pub fn differs((number, shards): (u32, u32), found: impl Into<String>, needed: impl Into<String>) -> Self {
         ShardProblem::Differs { number, shards, found: found.into(), needed: needed.into() }
     }
 }

@@ -1,4 +1,4 @@
-//! The shards of a database, as a router accesses them.
+//! Services that compute a part of an answer each, as a router accesses them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use unspoken_protocol::ApplicationDescription;
-
-use crate::description::Description;
-use crate::error::PirError;
-use crate::shard::description::ShardDescription;
-use crate::shard::problem::ShardProblem;
+use crate::shard_problem::ShardProblem;
 
 /// Interval at which the thread that waits for shards looks whether the clients are gone.
 const LOOK: Duration = Duration::from_millis(50);
@@ -20,11 +15,23 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The keys of a client, as it has uploaded them, to be passed on to shards.
 #[derive(Debug)]
 pub struct ForwardedKeys {
-    pub(crate) bundle: Vec<u8>,
-    pub(crate) id: [u8; 32],
+    format: u32,
+    bundle: Vec<u8>,
+    id: [u8; 32],
 }
 
 impl ForwardedKeys {
+    /// Keys of this format and these bytes.
+    pub fn new(format: u32, bundle: Vec<u8>) -> Self {
+        let id = *blake3::hash(&bundle).as_bytes();
+        ForwardedKeys { format, bundle, id }
+    }
+
+    /// Format of the bundle.
+    pub fn format(&self) -> u32 {
+        self.format
+    }
+
     /// The bytes of the bundle.
     pub fn bundle(&self) -> &[u8] {
         &self.bundle
@@ -67,41 +74,52 @@ pub trait ShardAccess: Send + Sync + 'static {
     ) -> Result<Vec<u8>, ShardFailure>;
 }
 
-/// All shards of a database, and what they have agreed on: the version from which they are cut.
-pub struct Shards<A> {
+/// What all shards of something have agreed on.
+pub trait Agreement: Sized + Send + Sync + 'static {
+    /// What a shard describes.
+    type Shard;
+
+    /// Reads a description of untrusted bytes. The error says what was found.
+    ///
+    /// # Errors
+    /// If it is malformed, or of insecure parameters that are not accepted.
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self::Shard, String>;
+
+    /// What shards agree on, which come in the order of their addresses. `numbers` name them in errors.
+    ///
+    /// # Errors
+    /// If they do not fit each other, or some are missing.
+    fn new(shards: Vec<Self::Shard>, numbers: &[u32]) -> Result<Self, ShardProblem>;
+
+    /// The number of each shard, in the order of the addresses.
+    fn numbers(&self) -> Vec<u32>;
+
+    /// Checks that clients of this agreement can use the later one.
+    ///
+    /// # Errors
+    /// If they cannot.
+    fn check_successor(&self, now: &Self) -> Result<(), ShardProblem>;
+
+    /// Whether the other one says the same.
+    fn is_same(&self, other: &Self) -> bool;
+}
+
+/// All shards of something, and what they have agreed on.
+pub struct Shards<A, G> {
     shards: Vec<A>,
     /// Whether insecure parameters are accepted.
     accept_insecure: bool,
-    agreed: RwLock<Arc<Agreed>>,
+    agreed: RwLock<Arc<G>>,
     /// What the last look at the shards has found.
     problem: RwLock<Option<ShardProblem>>,
 }
 
-/// What all shards have agreed on.
-#[derive(Debug)]
-pub(crate) struct Agreed {
-    /// In the order of the addresses.
-    pub shards: Vec<ShardDescription>,
-}
-
-impl Agreed {
-    /// The description of the whole database.
-    pub fn database(&self) -> &Description {
-        self.shards[0].database()
-    }
-
-    /// Version of the database.
-    pub fn version(&self) -> u64 {
-        self.shards[0].version()
-    }
-}
-
-impl<A: ShardAccess> Shards<A> {
-    /// All shards of a database, which must all be there. Their order does not matter.
+impl<A: ShardAccess, G: Agreement> Shards<A, G> {
+    /// All shards, which must all be there. Their order does not matter.
     ///
     /// # Errors
-    /// If a shard does not answer, or they are not all shards of one split.
-    pub fn new(shards: Vec<A>) -> Result<Self, PirError> {
+    /// If a shard does not answer, or they do not fit each other.
+    pub fn new(shards: Vec<A>) -> Result<Self, ShardProblem> {
         Self::open(shards, false)
     }
 
@@ -109,69 +127,66 @@ impl<A: ShardAccess> Shards<A> {
     ///
     /// # Errors
     /// As for [`Shards::new`].
-    pub fn insecure_new(shards: Vec<A>) -> Result<Self, PirError> {
+    pub fn insecure_new(shards: Vec<A>) -> Result<Self, ShardProblem> {
         Self::open(shards, true)
     }
 
-    fn open(shards: Vec<A>, accept_insecure: bool) -> Result<Self, PirError> {
+    fn open(shards: Vec<A>, accept_insecure: bool) -> Result<Self, ShardProblem> {
         if shards.is_empty() {
-            return Err(PirError::mismatch("shards of a router", 0, "the address of each shard"));
+            return Err(ShardProblem::None);
         }
         let numbers: Vec<u32> = (1..=shards.len() as u32).collect();
         let agreed = RwLock::new(Arc::new(agreement(&shards, &numbers, accept_insecure)?));
         Ok(Shards { shards, accept_insecure, agreed, problem: RwLock::new(None) })
     }
 
-    /// Looks at all shards: whether they answer, and whether shards of a later version have replaced all of them. A
-    /// later version is then served. Returns whether there is one. Call this every few seconds: readiness is the result
-    /// of the last call.
+    /// Looks at all shards: whether they answer, and whether later ones have replaced all of them. Those are then
+    /// served. Returns whether they are. Call this every few seconds: readiness is the result of the last call.
     ///
     /// # Errors
-    /// What is wrong with the shards. The version before stays until its shards answer again or all shards are
+    /// What is wrong with the shards. What was agreed before stays until its shards answer again or all shards are
     /// replaced.
     pub fn look(&self) -> Result<bool, ShardProblem> {
         let before = self.agreed();
-        let numbers: Vec<u32> = before.shards.iter().map(|shard| shard.id().number).collect();
-        let found = agreement(&self.shards, &numbers, self.accept_insecure);
-        let found = found.and_then(|now| check_successor(&before, &now).map(|()| now));
+        let found = agreement::<A, G>(&self.shards, &before.numbers(), self.accept_insecure);
+        let found = found.and_then(|now| before.check_successor(&now).map(|()| now));
         let problem = found.as_ref().err().cloned();
         *self.problem.write().unwrap_or_else(PoisonError::into_inner) = problem;
         let now = found?;
-        let changed = now.shards.iter().zip(&before.shards).any(|(now, before)| now.id() != before.id());
+        let changed = !before.is_same(&now);
         if changed {
             *self.agreed.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
         }
         Ok(changed)
     }
 
-    /// The version of the database that is served.
-    pub fn version(&self) -> u64 {
-        self.agreed().version()
-    }
-
     /// What the last look at the shards has found.
-    pub(crate) fn problem(&self) -> Option<ShardProblem> {
+    pub fn problem(&self) -> Option<ShardProblem> {
         self.problem.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Number of shards.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.shards.len()
     }
 
-    pub(crate) fn agreed(&self) -> Arc<Agreed> {
+    /// What the shards have agreed on.
+    pub fn agreed(&self) -> Arc<G> {
         Arc::clone(&self.agreed.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The answers of all shards to a request, in the order of the addresses. As soon as a shard fails, the others are
     /// told to stop.
-    pub(crate) fn ask_all(
+    ///
+    /// # Errors
+    /// The shard that failed, by its number; `None` if the request was cancelled.
+    pub fn ask_all(
         &self,
         keys: &ForwardedKeys,
         query: &[u8],
         most: usize,
         cancel: &AtomicBool,
-    ) -> Vec<Result<Vec<u8>, ShardFailure>> {
+    ) -> Result<Vec<Vec<u8>>, Option<ShardProblem>> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut answers: Vec<_> = self.shards.iter().map(|_| Err(ShardFailure::NoAnswer)).collect();
         let (done, arriving) = channel();
@@ -199,12 +214,21 @@ impl<A: ShardAccess> Shards<A> {
                 }
             }
         });
-        answers
+        // The first failure has stopped the others.
+        if let Some(failed) = answers.iter().position(|answer| matches!(answer, Err(ShardFailure::NoAnswer))) {
+            let number = self.agreed().numbers()[failed];
+            return Err(Some(ShardProblem::NoAnswer { number, shards: self.count() as u32 }));
+        }
+        answers.into_iter().collect::<Result<_, _>>().map_err(|_| None)
     }
 }
 
-/// What all shards agree on. `numbers` are the numbers that errors give to shards that do not answer.
-fn agreement<A: ShardAccess>(shards: &[A], numbers: &[u32], accept_insecure: bool) -> Result<Agreed, ShardProblem> {
+/// What all shards agree on. `numbers` are the numbers that errors give to shards.
+fn agreement<A: ShardAccess, G: Agreement>(
+    shards: &[A],
+    numbers: &[u32],
+    accept_insecure: bool,
+) -> Result<G, ShardProblem> {
     let count = shards.len() as u32;
     let described: Vec<Result<Vec<u8>, ShardFailure>> = thread::scope(|scope| {
         let ask = |shard| thread::Builder::new().spawn_scoped(scope, move || A::describe(shard));
@@ -212,45 +236,11 @@ fn agreement<A: ShardAccess>(shards: &[A], numbers: &[u32], accept_insecure: boo
         let described = |thread: io::Result<ScopedJoinHandle<'_, _>>| thread.ok()?.join().ok();
         asked.into_iter().map(|thread| described(thread).unwrap_or(Err(ShardFailure::NoAnswer))).collect()
     });
-    let mut agreed: Vec<ShardDescription> = Vec::with_capacity(shards.len());
+    let mut read = Vec::with_capacity(shards.len());
     for (described, &number) in described.into_iter().zip(numbers) {
         let bytes = described.map_err(|_| ShardProblem::NoAnswer { number, shards: count })?;
-        let named = (number, count);
-        let read = ShardDescription::read(&bytes, accept_insecure);
-        let shard = read.map_err(|error| ShardProblem::differs(named, error.to_string(), "a shard of this release"))?;
-        let id = shard.id();
-        if id.shards != count {
-            let needed = format!("one of {count}: give the router the address of every shard once");
-            return Err(ShardProblem::differs(named, format!("one of {} shards", id.shards), needed));
-        }
-        let first = agreed.first().unwrap_or(&shard);
-        if (id.split, shard.version(), shard.database().layout_id())
-            != (first.id().split, first.version(), first.database().layout_id())
-        {
-            let found = format!("version {} of the database, cut at another time", shard.version());
-            let needed =
-                format!("version {} as at shard {}: serve shards of one split", first.version(), first.id().number);
-            return Err(ShardProblem::differs(named, found, needed));
-        }
-        if agreed.iter().any(|other| other.id().number == id.number) {
-            let found = format!("shard {} at two addresses", id.number);
-            return Err(ShardProblem::differs(named, found, "the address of every shard once"));
-        }
-        agreed.push(shard);
+        let shard = G::read(&bytes, accept_insecure);
+        read.push(shard.map_err(|found| ShardProblem::differs((number, count), found, "a shard of this release"))?);
     }
-    Ok(Agreed { shards: agreed })
-}
-
-/// Checks that the clients of a version can use a later one, and that version numbers do not fall.
-fn check_successor(before: &Agreed, now: &Agreed) -> Result<(), ShardProblem> {
-    let named = (now.shards[0].id().number, now.shards.len() as u32);
-    let needed = "shards of a later version of the same database, or a restart of the router";
-    if now.database().parameters().fingerprint() != before.database().parameters().fingerprint() {
-        return Err(ShardProblem::differs(named, "other parameters", needed));
-    }
-    if now.version() < before.version() {
-        let found = format!("version {}, earlier than {}", now.version(), before.version());
-        return Err(ShardProblem::differs(named, found, needed));
-    }
-    Ok(())
+    G::new(read, numbers)
 }
