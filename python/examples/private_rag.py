@@ -132,6 +132,10 @@ def main(arguments: list[str] | None = None) -> None:
         print(unspoken.SearchIndex.build(given.directory, texts, embed=embed, ids=names, replace=True))
         return
     answer = quote
+    if given.model and given.private_model:
+        parser.error("found --model and --private-model, needed one of them")
+    if bool(given.private_model) != bool(given.client_half):
+        parser.error("--private-model and --client-half go together")
     if given.model:
         answer = language_model(given.model)
     elif given.private_model:

@@ -45,10 +45,8 @@ def test_a_private_model_reads_the_notes_encrypted(notes, state, monkeypatch, ca
             return SimpleNamespace(text=" Forty-five minutes.\nQuestion: another")
 
     monkeypatch.setattr(private_rag.unspoken, "ChatClient", Chat)
-    private_rag.main(
-        ["ask", notes.url, "How long does rye bread bake?", "--state", str(state)]
-        + ["--private-model", "http://chat", "--client-half", "half"]
-    )
+    model = ["--private-model", "http://chat", "--client-half", "half"]
+    private_rag.main(["ask", notes.url, "How long does rye bread bake?", "--state", str(state), *model])
     assert capsys.readouterr().out.splitlines()[-1] == "Forty-five minutes."
     [(private, public)] = seen
     # The service reads the same of each question.

@@ -1,26 +1,27 @@
 /*
- * The client of private retrieval: fetches records of a database of a service that does not learn which.
+ * The client of private retrieval and private search: fetches records of a database, and finds documents of a
+ * collection, of a service that does not learn which.
  *
  * The library has no sockets and no files: the caller moves the bytes (crates/tools/c/README.md says where to).
  *
  * Pointers: each argument that is a pointer must be NULL or valid for what the function says; NULL is refused with
- * UNSPOKEN_PIR_STATUS_NULL_POINTER where nothing else is said. A handle is freed once, by the function for it, and not
+ * UNSPOKEN_STATUS_NULL_POINTER where nothing else is said. A handle is freed once, by the function for it, and not
  * used afterwards. Functions copy what they keep of their arguments, except the contexts of callbacks.
  *
  * Threads: functions may be called from any thread. A client that is in use by a call refuses others meanwhile with
- * UNSPOKEN_PIR_STATUS_BUSY, also calls from its own callbacks. Requests and records are never changed, so several
+ * UNSPOKEN_STATUS_BUSY, also calls from its own callbacks. Requests, records and hits are never changed, so several
  * threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads of its own,
  * which stay until the process ends.
  *
- * Errors: no function lets a panic through. After UNSPOKEN_PIR_STATUS_INTERNAL the client has lost its state: free it.
+ * Errors: no function lets a panic through. After UNSPOKEN_STATUS_INTERNAL the client has lost its state: free it.
  *
- * Secrets: the memory of secret keys, questions and records is wiped when their handle is freed.
+ * Secrets: the memory of secret keys, questions, records and hits is wiped when their handle is freed.
  */
 
-/* Generated from src/boundary.rs; do not edit. */
+/* Generated from src; do not edit. */
 
-#ifndef UNSPOKEN_PIR_H
-#define UNSPOKEN_PIR_H
+#ifndef UNSPOKEN_H
+#define UNSPOKEN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,66 +29,66 @@
 /**
  * Bytes of a client's secret.
  */
-#define UNSPOKEN_PIR_SECRET_BYTES 32
+#define UNSPOKEN_SECRET_BYTES 32
 
 /**
  * Bytes of the BLAKE3 hash of evaluation keys.
  */
-#define UNSPOKEN_PIR_HASH_BYTES 32
+#define UNSPOKEN_HASH_BYTES 32
 
 /**
- * The result of a call. `unspoken_pir_error` has the text of an error.
+ * The result of a call. `unspoken_error` has the text of an error.
  */
-typedef enum UnspokenPirStatus {
+typedef enum UnspokenStatus {
   /**
    * The call did what it says.
    */
-  UNSPOKEN_PIR_STATUS_OK = 0,
+  UNSPOKEN_STATUS_OK = 0,
   /**
    * An argument that must not be NULL is NULL.
    */
-  UNSPOKEN_PIR_STATUS_NULL_POINTER = 1,
+  UNSPOKEN_STATUS_NULL_POINTER = 1,
   /**
    * Another call uses the client. The client's last error belongs to an earlier call.
    */
-  UNSPOKEN_PIR_STATUS_BUSY = 2,
+  UNSPOKEN_STATUS_BUSY = 2,
   /**
    * An argument cannot be used, or the client is not in the state for this call.
    */
-  UNSPOKEN_PIR_STATUS_ARGUMENT = 3,
+  UNSPOKEN_STATUS_ARGUMENT = 3,
   /**
    * Both sides do not match: other versions or parameters, or a request or an answer of another description. This
    * follows from what the service knows, never from a decrypted answer.
    */
-  UNSPOKEN_PIR_STATUS_MISMATCH = 4,
+  UNSPOKEN_STATUS_MISMATCH = 4,
   /**
    * A message was damaged on its way. This never follows from a decrypted answer.
    */
-  UNSPOKEN_PIR_STATUS_DAMAGED = 5,
+  UNSPOKEN_STATUS_DAMAGED = 5,
   /**
    * An index of the request does not exist. The service did not learn this: do not ask again because of it.
    */
-  UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX = 6,
+  UNSPOKEN_STATUS_NO_SUCH_INDEX = 6,
   /**
    * A callback returned an error.
    */
-  UNSPOKEN_PIR_STATUS_CALLBACK = 7,
+  UNSPOKEN_STATUS_CALLBACK = 7,
   /**
    * The system has no randomness, or this library has a bug. The client can no longer be used.
    */
-  UNSPOKEN_PIR_STATUS_INTERNAL = 8,
+  UNSPOKEN_STATUS_INTERNAL = 8,
   /**
    * The answer was decrypted, and is not one that an honest service gives to these keys: its data are damaged or
    * forged, or it computed with other keys. Do not ask again because of it, and do not let the service learn it:
    * whether an answer can be read may depend on the question.
    */
-  UNSPOKEN_PIR_STATUS_UNREADABLE = 9,
-} UnspokenPirStatus;
+  UNSPOKEN_STATUS_UNREADABLE = 9,
+} UnspokenStatus;
 
 /**
- * A client of one database of a service.
+ * A client of one application of a service.
  */
-typedef struct UnspokenPirClient UnspokenPirClient;
+typedef struct UnspokenClient UnspokenClient;
 
 /**
  * Records from an answer.
@@ -97,7 +98,17 @@ typedef struct UnspokenPirRecords UnspokenPirRecords;
 /**
  * A request: questions, and the bytes to send to the service.
  */
-typedef struct UnspokenPirRequest UnspokenPirRequest;
+typedef struct UnspokenRequest UnspokenRequest;
+
+/**
+ * The documents nearest to the vectors of a request, by position, or why the answer cannot be used.
+ */
+typedef struct UnspokenSearchHits UnspokenSearchHits;
+
+/**
+ * Receives a chunk of bytes: returns 0, or another number to stop.
+ */
+typedef int (*UnspokenWrite)(void *context, const uint8_t *bytes, size_t length);
 
 /**
  * Functions that store the numbers of session queries.
@@ -124,11 +135,6 @@ typedef struct UnspokenPirCounters {
   int (*take)(void *context, const uint8_t *name, uint32_t count, uint32_t *first);
 } UnspokenPirCounters;
 
-/**
- * Receives a chunk of bytes: returns 0, or another number to stop.
- */
-typedef int (*UnspokenPirWrite)(void *context, const uint8_t *bytes, size_t length);
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -136,15 +142,15 @@ extern "C" {
 /**
  * Makes a client, which is not open yet. Returns NULL if that fails.
  */
-struct UnspokenPirClient *unspoken_pir_new(void);
+struct UnspokenClient *unspoken_new(void);
 
 /**
  * Frees a client and wipes its secret. NULL is ignored.
  *
  * # Safety
- * `client` is of `unspoken_pir_new`, not freed yet, and not in use.
+ * `client` is of `unspoken_new`, not freed yet, and not in use.
  */
-void unspoken_pir_free(struct UnspokenPirClient *client);
+void unspoken_free(struct UnspokenClient *client);
 
 /**
  * Writes the text of the last error of a client, and a 0 at its end, to a buffer of `capacity` bytes, cut off where it
@@ -154,51 +160,26 @@ void unspoken_pir_free(struct UnspokenPirClient *client);
  * # Safety
  * `client` is not freed; `buffer` has room for `capacity` bytes.
  */
-size_t unspoken_pir_error(const struct UnspokenPirClient *client, char *buffer, size_t capacity);
+size_t unspoken_error(const struct UnspokenClient *client, char *buffer, size_t capacity);
 
 /**
- * Opens a client of a database of a service.
- *
- * `kind` is the kind of its queries: "packed", "bits", "compact" or "session". `description` is what the service tells
- * of the database. `secret` has UNSPOKEN_PIR_SECRET_BYTES bytes of unspoken_pir_secret of an earlier client of this
- * kind, or is NULL: then a new secret is generated, for which evaluation keys must be sent. `counters` may be NULL,
- * except for session queries.
- *
- * The first description is trusted, and unspoken_pir_update refuses later ones that could reveal questions, or that
- * take the tags from an encrypted database. So store the description with the secret; open a later client with what is
- * stored, and update it with what the service tells then.
- *
- * # Safety
- * `client` is not freed; `kind` ends with a 0; the others are valid as described; the context of `counters` is valid
- * as long as the client.
- */
-enum UnspokenPirStatus unspoken_pir_open(const struct UnspokenPirClient *client,
-                                         const char *kind,
-                                         const uint8_t *description,
-                                         size_t description_length,
-                                         const uint8_t *secret,
-                                         const struct UnspokenPirCounters *counters);
-
-/**
- * Takes up a newer description of the same database, after unspoken_pir_check_answer or a refusal of the service has
+ * Takes up a newer description of the same database, after unspoken_check_answer or a refusal of the service has
  * told that it changed. Secret and evaluation keys stay valid; requests of before can no longer be read. A change that
  * could reveal questions, or take the tags from an encrypted database, is refused.
  *
  * # Safety
  * `client` is not freed; `description` has `length` bytes.
  */
-enum UnspokenPirStatus unspoken_pir_update(const struct UnspokenPirClient *client,
-                                           const uint8_t *description,
-                                           size_t length);
+enum UnspokenStatus unspoken_update(const struct UnspokenClient *client, const uint8_t *description, size_t length);
 
 /**
- * Writes the UNSPOKEN_PIR_SECRET_BYTES bytes of the secret, to be stored: without them, new evaluation keys must be
+ * Writes the UNSPOKEN_SECRET_BYTES bytes of the secret, to be stored: without them, new evaluation keys must be
  * made and sent. Anyone who has them can read the questions.
  *
  * # Safety
- * `client` is not freed; `secret` has room for UNSPOKEN_PIR_SECRET_BYTES bytes.
+ * `client` is not freed; `secret` has room for UNSPOKEN_SECRET_BYTES bytes.
  */
-enum UnspokenPirStatus unspoken_pir_secret(const struct UnspokenPirClient *client, uint8_t *secret);
+enum UnspokenStatus unspoken_secret(const struct UnspokenClient *client, uint8_t *secret);
 
 /**
  * Writes the length of the evaluation keys in bytes to `length`.
@@ -206,34 +187,35 @@ enum UnspokenPirStatus unspoken_pir_secret(const struct UnspokenPirClient *clien
  * # Safety
  * `client` is not freed; `length` is valid.
  */
-enum UnspokenPirStatus unspoken_pir_key_bytes(const struct UnspokenPirClient *client, uint64_t *length);
+enum UnspokenStatus unspoken_key_bytes(const struct UnspokenClient *client, uint64_t *length);
 
 /**
- * Makes evaluation keys, which the service needs for the answers: up to 105 MB. `write` receives their bytes, in
- * chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_PIR_HASH_BYTES bytes is written to `hash`. Each call makes
+ * Makes evaluation keys, which the service needs for the answers: up to 105 MB. A client that searches has none: it
+ * registers with 24 bytes. `write` receives their bytes, in
+ * chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes
  * other keys for the same secret; all of them are as good.
  *
  * # Safety
  * `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
  */
-enum UnspokenPirStatus unspoken_pir_write_keys(const struct UnspokenPirClient *client,
-                                               UnspokenPirWrite write,
-                                               void *context,
-                                               uint8_t *hash);
+enum UnspokenStatus unspoken_write_keys(const struct UnspokenClient *client,
+                                        UnspokenWrite write,
+                                        void *context,
+                                        uint8_t *hash);
 
 /**
  * Passes the message with which keys of this hash are declared to a service, the body of POST /v1/keys, to `write` in
  * one piece. `application` is the name of the database at the service, for instance "pir/codes".
  *
  * # Safety
- * `client` is not freed; `application` ends with a 0; `hash` has UNSPOKEN_PIR_HASH_BYTES bytes; `write` may be called
+ * `client` is not freed; `application` ends with a 0; `hash` has UNSPOKEN_HASH_BYTES bytes; `write` may be called
  * with `context`.
  */
-enum UnspokenPirStatus unspoken_pir_key_declaration(const struct UnspokenPirClient *client,
-                                                    const char *application,
-                                                    const uint8_t *hash,
-                                                    UnspokenPirWrite write,
-                                                    void *context);
+enum UnspokenStatus unspoken_key_declaration(const struct UnspokenClient *client,
+                                             const char *application,
+                                             const uint8_t *hash,
+                                             UnspokenWrite write,
+                                             void *context);
 
 /**
  * Writes the maximum number of questions of a request to `count`.
@@ -241,34 +223,7 @@ enum UnspokenPirStatus unspoken_pir_key_declaration(const struct UnspokenPirClie
  * # Safety
  * `client` is not freed; `count` is valid.
  */
-enum UnspokenPirStatus unspoken_pir_most_questions(const struct UnspokenPirClient *client, size_t *count);
-
-/**
- * Encrypts questions for the records at `count` indices, from 0. `request` receives a request, which
- * unspoken_pir_request_free frees. An index that does not exist is no error here, so that the service does not learn
- * it: unspoken_pir_read reports it.
- *
- * # Safety
- * `client` is not freed; there are `count` numbers at `indices`; `request` is valid.
- */
-enum UnspokenPirStatus unspoken_pir_ask_indices(const struct UnspokenPirClient *client,
-                                                const uint64_t *indices,
-                                                size_t count,
-                                                struct UnspokenPirRequest **request);
-
-/**
- * Encrypts questions for the records of `count` keys. Key i has `lengths[i]` bytes at `keys[i]`. `request` receives a
- * request, which unspoken_pir_request_free frees.
- *
- * # Safety
- * `client` is not freed; there are `count` pointers at `keys`, and `count` numbers at `lengths`; each key is valid;
- * `request` is valid.
- */
-enum UnspokenPirStatus unspoken_pir_ask_keys(const struct UnspokenPirClient *client,
-                                             const uint8_t *const *keys,
-                                             const size_t *lengths,
-                                             size_t count,
-                                             struct UnspokenPirRequest **request);
+enum UnspokenStatus unspoken_most_questions(const struct UnspokenClient *client, size_t *count);
 
 /**
  * Writes where the bytes to send are, and how many, to `bytes` and `length`. They are valid until the request is
@@ -277,9 +232,9 @@ enum UnspokenPirStatus unspoken_pir_ask_keys(const struct UnspokenPirClient *cli
  * # Safety
  * `request` is not freed; `bytes` and `length` are valid.
  */
-enum UnspokenPirStatus unspoken_pir_request_bytes(const struct UnspokenPirRequest *request,
-                                                  const uint8_t **bytes,
-                                                  size_t *length);
+enum UnspokenStatus unspoken_request_bytes(const struct UnspokenRequest *request,
+                                           const uint8_t **bytes,
+                                           size_t *length);
 
 /**
  * Writes the length of the answer in bytes to `length`. Accept no more than that from a service.
@@ -287,7 +242,23 @@ enum UnspokenPirStatus unspoken_pir_request_bytes(const struct UnspokenPirReques
  * # Safety
  * `request` is not freed; `length` is valid.
  */
-enum UnspokenPirStatus unspoken_pir_request_answer_bytes(const struct UnspokenPirRequest *request, size_t *length);
+enum UnspokenStatus unspoken_request_answer_bytes(const struct UnspokenRequest *request, size_t *length);
+
+/**
+ * Checks everything in the answer to a request of this client that can be checked without the secret.
+ *
+ * UNSPOKEN_STATUS_MISMATCH may mean that the description changed, UNSPOKEN_STATUS_DAMAGED that the answer was
+ * damaged on its way: read the description again, unspoken_update, ask again. Both say nothing about the
+ * questions, so the service may learn them. Have all answers of what you ask together checked before you read the
+ * first of them.
+ *
+ * # Safety
+ * `client` and `request` are not freed; `answer` has `length` bytes.
+ */
+enum UnspokenStatus unspoken_check_answer(const struct UnspokenClient *client,
+                                          const struct UnspokenRequest *request,
+                                          const uint8_t *answer,
+                                          size_t length);
 
 /**
  * Frees a request and wipes its questions. NULL is ignored.
@@ -295,29 +266,63 @@ enum UnspokenPirStatus unspoken_pir_request_answer_bytes(const struct UnspokenPi
  * # Safety
  * `request` is not freed yet, and not in use.
  */
-void unspoken_pir_request_free(struct UnspokenPirRequest *request);
+void unspoken_request_free(struct UnspokenRequest *request);
 
 /**
- * Checks everything in the answer to a request of this client that can be checked without the secret.
+ * Opens a client of a database of a service.
  *
- * UNSPOKEN_PIR_STATUS_MISMATCH may mean that the description changed, UNSPOKEN_PIR_STATUS_DAMAGED that the answer was
- * damaged on its way: read the description again, unspoken_pir_update, ask again. Both say nothing about the
- * questions, so the service may learn them. Have all answers of what you ask together checked before you read the
- * first of them.
+ * `kind` is the kind of its queries: "packed", "bits", "compact" or "session". `description` is what the service tells
+ * of the database. `secret` has UNSPOKEN_SECRET_BYTES bytes of unspoken_secret of an earlier client of this
+ * kind, or is NULL: then a new secret is generated, for which evaluation keys must be sent. `counters` may be NULL,
+ * except for session queries.
+ *
+ * The first description is trusted, and unspoken_update refuses later ones that could reveal questions, or that
+ * take the tags from an encrypted database. So store the description with the secret; open a later client with what is
+ * stored, and update it with what the service tells then.
  *
  * # Safety
- * `client` and `request` are not freed; `answer` has `length` bytes.
+ * `client` is not freed; `kind` ends with a 0; the others are valid as described; the context of `counters` is valid
+ * as long as the client.
  */
-enum UnspokenPirStatus unspoken_pir_check_answer(const struct UnspokenPirClient *client,
-                                                 const struct UnspokenPirRequest *request,
-                                                 const uint8_t *answer,
-                                                 size_t length);
+enum UnspokenStatus unspoken_pir_open(const struct UnspokenClient *client,
+                                      const char *kind,
+                                      const uint8_t *description,
+                                      size_t description_length,
+                                      const uint8_t *secret,
+                                      const struct UnspokenPirCounters *counters);
 
 /**
- * Decrypts the answer to a request of this client, after the check of unspoken_pir_check_answer, whose errors it
+ * Encrypts questions for the records at `count` indices, from 0. `request` receives a request, which
+ * unspoken_request_free frees. An index that does not exist is no error here, so that the service does not learn
+ * it: unspoken_pir_read reports it.
+ *
+ * # Safety
+ * `client` is not freed; there are `count` numbers at `indices`; `request` is valid.
+ */
+enum UnspokenStatus unspoken_pir_ask_indices(const struct UnspokenClient *client,
+                                             const uint64_t *indices,
+                                             size_t count,
+                                             struct UnspokenRequest **request);
+
+/**
+ * Encrypts questions for the records of `count` keys. Key i has `lengths[i]` bytes at `keys[i]`. `request` receives a
+ * request, which unspoken_request_free frees.
+ *
+ * # Safety
+ * `client` is not freed; there are `count` pointers at `keys`, and `count` numbers at `lengths`; each key is valid;
+ * `request` is valid.
+ */
+enum UnspokenStatus unspoken_pir_ask_keys(const struct UnspokenClient *client,
+                                          const uint8_t *const *keys,
+                                          const size_t *lengths,
+                                          size_t count,
+                                          struct UnspokenRequest **request);
+
+/**
+ * Decrypts the answer to a request of this client, after the check of unspoken_check_answer, whose errors it
  * returns. `records` receives the records, in the order of the questions; free them with unspoken_pir_records_free.
  *
- * UNSPOKEN_PIR_STATUS_UNREADABLE tells that the decrypted answer is no sound one, UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX
+ * UNSPOKEN_STATUS_UNREADABLE tells that the decrypted answer is no sound one, UNSPOKEN_STATUS_NO_SUCH_INDEX
  * that an index of the request is out of range. Both are final: tell the person, but do not ask again because of them,
  * also not for the other records of the request, and do not let the service learn them. A service that damages half of
  * its table, or describes half of its records, would learn from your next request which half you asked for.
@@ -325,11 +330,11 @@ enum UnspokenPirStatus unspoken_pir_check_answer(const struct UnspokenPirClient 
  * # Safety
  * `client` and `request` are not freed; `answer` has `length` bytes; `records` is valid.
  */
-enum UnspokenPirStatus unspoken_pir_read(const struct UnspokenPirClient *client,
-                                         const struct UnspokenPirRequest *request,
-                                         const uint8_t *answer,
-                                         size_t length,
-                                         struct UnspokenPirRecords **records);
+enum UnspokenStatus unspoken_pir_read(const struct UnspokenClient *client,
+                                      const struct UnspokenRequest *request,
+                                      const uint8_t *answer,
+                                      size_t length,
+                                      struct UnspokenPirRecords **records);
 
 /**
  * Writes where record `number` is, and how many bytes it has, to `record` and `length`. They are valid until the
@@ -338,10 +343,10 @@ enum UnspokenPirStatus unspoken_pir_read(const struct UnspokenPirClient *client,
  * # Safety
  * `records` is not freed; `record` and `length` are valid.
  */
-enum UnspokenPirStatus unspoken_pir_records_get(const struct UnspokenPirRecords *records,
-                                                size_t number,
-                                                const uint8_t **record,
-                                                size_t *length);
+enum UnspokenStatus unspoken_pir_records_get(const struct UnspokenPirRecords *records,
+                                             size_t number,
+                                             const uint8_t **record,
+                                             size_t *length);
 
 /**
  * Writes the version of the database, from which all records of the answer are, to `version`.
@@ -349,7 +354,7 @@ enum UnspokenPirStatus unspoken_pir_records_get(const struct UnspokenPirRecords 
  * # Safety
  * `records` is not freed; `version` is valid.
  */
-enum UnspokenPirStatus unspoken_pir_records_version(const struct UnspokenPirRecords *records, uint64_t *version);
+enum UnspokenStatus unspoken_pir_records_version(const struct UnspokenPirRecords *records, uint64_t *version);
 
 /**
  * Frees records and wipes them. NULL is ignored.
@@ -359,8 +364,153 @@ enum UnspokenPirStatus unspoken_pir_records_version(const struct UnspokenPirReco
  */
 void unspoken_pir_records_free(struct UnspokenPirRecords *records);
 
+/**
+ * Writes the version of the database from which an answer was computed, which is not encrypted, to `version`: for
+ * unspoken_search_check_version, before the answer is read.
+ *
+ * # Safety
+ * `answer` has `length` bytes; `version` is valid.
+ */
+enum UnspokenStatus unspoken_pir_answer_version(const uint8_t *answer, size_t length, uint64_t *version);
+
+/**
+ * Opens a client of a collection of a service.
+ *
+ * `description` is what the service tells of the collection. `secret` has UNSPOKEN_SECRET_BYTES bytes of
+ * unspoken_secret of an earlier client, or is NULL: then the client is registered anew. Each client encrypts with a
+ * key of its own, which is never stored.
+ *
+ * Documents are fetched by a second client, of unspoken_pir_open with packed queries, for the application that
+ * unspoken_search_documents names. Open it, and send its keys, before the first search.
+ *
+ * # Safety
+ * `client` is not freed; `description` has `description_length` bytes; `secret` is NULL or valid.
+ */
+enum UnspokenStatus unspoken_search_open(const struct UnspokenClient *client,
+                                         const uint8_t *description,
+                                         size_t description_length,
+                                         const uint8_t *secret);
+
+/**
+ * Writes the number of coordinates of a vector to `width`.
+ *
+ * # Safety
+ * `client` is not freed; `width` is valid.
+ */
+enum UnspokenStatus unspoken_search_width(const struct UnspokenClient *client, size_t *width);
+
+/**
+ * Writes the name of the application from which documents are fetched, and a 0 at its end, to a buffer of `capacity`
+ * bytes. It is empty if there is none. The service wrote the name: it has at most 256 bytes, and may be any text.
+ *
+ * # Safety
+ * `client` is not freed; `name` has room for `capacity` bytes.
+ */
+enum UnspokenStatus unspoken_search_documents(const struct UnspokenClient *client, char *name, size_t capacity);
+
+/**
+ * Writes the name of what made the vectors of the documents, as unspoken_search_documents writes a name. The vectors
+ * of queries must be made by it, too. It is empty if it is not known.
+ *
+ * # Safety
+ * `client` is not freed; `name` has room for `capacity` bytes.
+ */
+enum UnspokenStatus unspoken_search_embedder(const struct UnspokenClient *client, char *name, size_t capacity);
+
+/**
+ * Encrypts `count` vectors of `width` coordinates, one after the other, of any length but zero. `request` receives a
+ * request, which unspoken_request_free frees.
+ *
+ * # Safety
+ * `client` is not freed; there are `count` times `width` numbers at `vectors`; `request` is valid.
+ */
+enum UnspokenStatus unspoken_search_ask(const struct UnspokenClient *client,
+                                        const float *vectors,
+                                        size_t count,
+                                        size_t width,
+                                        struct UnspokenRequest **request);
+
+/**
+ * Decrypts the answer to a request of this client, after the check of unspoken_check_answer, whose errors it returns.
+ * `hits` receives the documents that were found; free them with unspoken_search_hits_free.
+ *
+ * It succeeds whatever the answer decrypts to: unspoken_search_hits_get tells if it is no sound one. Until then, fetch
+ * as many documents as always.
+ *
+ * # Safety
+ * `client` and `request` are not freed; `answer` has `length` bytes; `hits` is valid.
+ */
+enum UnspokenStatus unspoken_search_read(const struct UnspokenClient *client,
+                                         const struct UnspokenRequest *request,
+                                         const uint8_t *answer,
+                                         size_t length,
+                                         struct UnspokenSearchHits **hits);
+
+/**
+ * Writes the positions of the `count` documents nearest to vector `number` to `positions`: what to fetch by
+ * unspoken_pir_ask_indices. Always fetch all of them: where fewer were found, or the answer is no sound one, the rest
+ * is filled with 0, so that the service does not learn it. UNSPOKEN_STATUS_ARGUMENT tells that the request has no such
+ * vector.
+ *
+ * # Safety
+ * `hits` is not freed; `positions` has room for `count` numbers.
+ */
+enum UnspokenStatus unspoken_search_hits_positions(const struct UnspokenSearchHits *hits,
+                                                   size_t number,
+                                                   uint64_t *positions,
+                                                   size_t count);
+
+/**
+ * Writes position and cosine of the document that is the `rank`-th nearest to vector `number`, from 0.
+ *
+ * Call it when the documents have been fetched. UNSPOKEN_STATUS_ARGUMENT tells that there is no such vector, or that
+ * fewer documents were found; UNSPOKEN_STATUS_UNREADABLE that the answer is no sound one. Do not ask again because of
+ * either, and do not let the service learn it.
+ *
+ * # Safety
+ * `hits` is not freed; `position` and `cosine` are valid.
+ */
+enum UnspokenStatus unspoken_search_hits_get(const struct UnspokenSearchHits *hits,
+                                             size_t number,
+                                             size_t rank,
+                                             uint64_t *position,
+                                             float *cosine);
+
+/**
+ * Frees what was found, and wipes it. NULL is ignored.
+ *
+ * # Safety
+ * `hits` is not freed yet, and not in use.
+ */
+void unspoken_search_hits_free(struct UnspokenSearchHits *hits);
+
+/**
+ * Checks whether documents of this version, of unspoken_pir_answer_version, are those of the collection that was
+ * searched. UNSPOKEN_STATUS_MISMATCH tells that the collection was built again meanwhile: update both clients with
+ * what the service tells now, and search again. Check the versions of all answers before you read the first of them.
+ *
+ * # Safety
+ * `client` is not freed.
+ */
+enum UnspokenStatus unspoken_search_check_version(const struct UnspokenClient *client, uint64_t version);
+
+/**
+ * Finds id and content in a record that was fetched. They lie within the record. `id` is NULL if the document has no
+ * id, and `content` is NULL if there is no document: it was removed after the search. UNSPOKEN_STATUS_UNREADABLE tells
+ * that the record is no document: do not ask again because of it.
+ *
+ * # Safety
+ * `record` has `length` bytes; the other pointers are valid.
+ */
+enum UnspokenStatus unspoken_search_document(const uint8_t *record,
+                                             size_t length,
+                                             const uint8_t **id,
+                                             size_t *id_length,
+                                             const uint8_t **content,
+                                             size_t *content_length);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* UNSPOKEN_PIR_H */
+#endif  /* UNSPOKEN_H */

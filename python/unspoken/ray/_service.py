@@ -42,8 +42,9 @@ _QUEUED = 64
 class Service:
     """A running service. Close it, or use it as a context manager."""
 
-    def __init__(self, name: str, gateway: Any, control: Control, placing: _Placing) -> None:
+    def __init__(self, name: str, gateway: Any, control: Control, placing: _Placing, routed: list[Routed]) -> None:
         self._name, self._gateway, self._control, self._placing = name, gateway, control, placing
+        self._shards = {each.name: each.shards for each in routed}
         self._urls: tuple[str, str | None] = ray.get(gateway.urls.remote(), timeout=_START_SECONDS)
 
     @property
@@ -64,6 +65,7 @@ class Service:
         in shards, nothing is answered for a second until the gateway has seen that all shards have the same version.
         """
         offers = [offer] if isinstance(offer, Offer) else [*offer.offers(), *offer.beside()]
+        self._check_shards(offer)
         locked = [each.kind for each in offers if each.has_own_directory]
         if locked:
             raise ConfigurationError(
@@ -80,6 +82,17 @@ class Service:
             except ValueError as error:
                 raise ConfigurationError(str(error).strip().splitlines()[-1]) from error
         self._placing.delete(self._placing.adopt(placed))
+
+    def _check_shards(self, offer: Offered) -> None:
+        """Refuse another number of shards: the gateway keeps the places that it began with."""
+        before = self._shards.get(offer.name or "")
+        if before is None or isinstance(offer, Offer):
+            return
+        found, needed = len(offer.offers()), len(before)
+        if found != needed:
+            raise ConfigurationError(
+                f"{offer.name}: found {found} shards, needed {needed} as before; close the service and serve it anew"
+            )
 
     def close(self) -> None:
         """End the gateway and all replicas. The clients' keys stay where they are stored."""
@@ -193,7 +206,7 @@ def serve(
         )
     )
     try:
-        return Service(name, gateway, control, placing)
+        return Service(name, gateway, control, placing, routed)
     except Exception:
         ray.kill(gateway)
         placing.delete_all()
@@ -254,11 +267,11 @@ class _Placing:
         return [Placed(app, _DEPLOYMENT, facts, published, offer.is_slow) for facts, published in applications]
 
     def adopt(self, placed: Sequence[Placed]) -> list[str]:
-        """Take these as the applications of their names, and return the applications of Ray Serve that they replace."""
-        # An offer may have several applications.
-        replaced = list(dict.fromkeys(self._apps[each.name] for each in placed if each.name in self._apps))
+        """Take these as the applications of their names, and return the applications of Ray Serve without names now."""
+        before = [self._apps[each.name] for each in placed if each.name in self._apps]
         self._apps.update({each.name: each.app for each in placed})
-        return replaced
+        # An offer may have several applications: it is needed as long as one of them is.
+        return [app for app in dict.fromkeys(before) if app not in self._apps.values()]
 
     @contextmanager
     def trial(self) -> Iterator[list[Placed]]:
@@ -305,10 +318,10 @@ def _placed(placing: _Placing, offers: Sequence[Offered]) -> tuple[list[Placed],
 
 def _started(placing: _Placing, offers: list[Offer]) -> list[Placed]:
     placed = [one for offer in offers for one in placing.place(offer)]
-    taken = placing.adopt(placed)
+    taken = [each.name for each in placed if each.name in placing]
     if taken:
-        placing.delete(taken)
-        raise ConfigurationError(f"two offers have the name {placed[0].name}; name one of them")
+        raise ConfigurationError(f"two offers have the name {taken[0]}; name one of them")
+    placing.adopt(placed)
     return placed
 
 

@@ -62,6 +62,13 @@ pub struct HalfRequest<H: ClientHalf> {
     pub answer_bytes: usize,
 }
 
+impl<H: ClientHalf> HalfRequest<H> {
+    /// Number of questions.
+    pub fn questions(&self) -> usize {
+        self.encoded.len()
+    }
+}
+
 /// A [`HalfRequest`] without the type of its application.
 pub struct AnyRequest {
     /// The [`HalfRequest`], whose bytes were taken.

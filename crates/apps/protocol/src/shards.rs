@@ -85,11 +85,17 @@ pub trait Agreement: Sized + Send + Sync + 'static {
     /// If it is malformed, or of insecure parameters that are not accepted.
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self::Shard, String>;
 
-    /// What shards agree on, which come in the order of their addresses. `numbers` name them in errors.
+    /// Checks that a shard fits those at earlier addresses. `named` are its number, for errors, and the number of all.
     ///
     /// # Errors
-    /// If they do not fit each other, or some are missing.
-    fn new(shards: Vec<Self::Shard>, numbers: &[u32]) -> Result<Self, ShardProblem>;
+    /// If it does not.
+    fn check_next(earlier: &[Self::Shard], shard: &Self::Shard, named: (u32, u32)) -> Result<(), ShardProblem>;
+
+    /// What shards agree on, which fit each other and come in the order of their addresses.
+    ///
+    /// # Errors
+    /// If some are missing.
+    fn new(shards: Vec<Self::Shard>) -> Result<Self, ShardProblem>;
 
     /// The number of each shard, in the order of the addresses.
     fn numbers(&self) -> Vec<u32>;
@@ -175,13 +181,14 @@ impl<A: ShardAccess, G: Agreement> Shards<A, G> {
         Arc::clone(&self.agreed.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The answers of all shards to a request, in the order of the addresses. As soon as a shard fails, the others are
-    /// told to stop.
+    /// The answers of all shards to a request, in the order of the addresses, after an agreement. As soon as a shard
+    /// fails, the others are told to stop.
     ///
     /// # Errors
-    /// The shard that failed, by its number; `None` if the request was cancelled.
+    /// The shard that failed, by its number in the agreement; `None` if the request was cancelled.
     pub fn ask_all(
         &self,
+        agreed: &G,
         keys: &ForwardedKeys,
         query: &[u8],
         most: usize,
@@ -216,7 +223,7 @@ impl<A: ShardAccess, G: Agreement> Shards<A, G> {
         });
         // The first failure has stopped the others.
         if let Some(failed) = answers.iter().position(|answer| matches!(answer, Err(ShardFailure::NoAnswer))) {
-            let number = self.agreed().numbers()[failed];
+            let number = agreed.numbers()[failed];
             return Err(Some(ShardProblem::NoAnswer { number, shards: self.count() as u32 }));
         }
         answers.into_iter().collect::<Result<_, _>>().map_err(|_| None)
@@ -239,8 +246,11 @@ fn agreement<A: ShardAccess, G: Agreement>(
     let mut read = Vec::with_capacity(shards.len());
     for (described, &number) in described.into_iter().zip(numbers) {
         let bytes = described.map_err(|_| ShardProblem::NoAnswer { number, shards: count })?;
+        let named = (number, count);
         let shard = G::read(&bytes, accept_insecure);
-        read.push(shard.map_err(|found| ShardProblem::differs((number, count), found, "a shard of this release"))?);
+        let shard = shard.map_err(|found| ShardProblem::differs(named, found, "a shard of this release"))?;
+        G::check_next(&read, &shard, named)?;
+        read.push(shard);
     }
-    G::new(read, numbers)
+    G::new(read)
 }

@@ -178,14 +178,13 @@ impl ClientHalf for SearchClient {
     }
 
     fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), SearchError> {
-        AnswerContent::read(&self.description, self.description.shape().groups(), answer, questions).map(drop)
+        AnswerContent::read(&self.description, answer, questions).map(drop)
     }
 
     fn read(&self, answer: &[u8], questions: &[EncodedVector]) -> Result<Vec<Vec<Hit>>, SearchError> {
-        let groups = self.description.shape().groups();
         let AnswerContent { counts, responses: content } =
-            AnswerContent::read(&self.description, groups, answer, questions.len())?;
-        let responses = self.description.directory().asked() * groups;
+            AnswerContent::read(&self.description, answer, questions.len())?;
+        let responses = self.description.directory().asked() * self.description.shape().groups();
         let length = responses * ScoreResponse::byte_len(self.description.parameters());
         let each = questions.iter().zip(content.chunks_exact(length));
         read_every(each.map(|(question, bytes)| self.hits(question, &counts, bytes)))
@@ -238,7 +237,7 @@ mod tests {
         let question = client.encode(&[vectors.row(7).to_vec()]).unwrap();
         let query = client.query(&question).unwrap();
         let answer = server.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::default()).unwrap();
-        let AnswerContent { counts, responses } = AnswerContent::read(&client.description, 2, &answer, 1).unwrap();
+        let AnswerContent { counts, responses } = AnswerContent::read(&client.description, &answer, 1).unwrap();
         let length = ScoreResponse::byte_len(&parameters);
         let clusters = question[0].blocks.iter().flat_map(|&block| 2 * block..2 * block + 2);
         let mut sorted = Vec::new();

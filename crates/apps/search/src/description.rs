@@ -23,6 +23,9 @@ const PROTOCOL: Protocol = Protocol { kind: "search", version: PROTOCOL_VERSION 
 /// Bytes of the number of columns of a cluster in an answer.
 pub(crate) const COUNT_BYTES: usize = size_of::<u16>();
 
+/// Bytes that name the groups of a shard in its answer.
+pub(crate) const PART_BYTES: usize = 2 * size_of::<u32>();
+
 /// Largest scale: 127 for coordinates of which none is cut off, times the root of the largest width.
 const MAX_SCALE: f32 = 1e6;
 
@@ -202,8 +205,13 @@ impl Description {
         self.answer_bytes_of(self.shape.groups(), questions)
     }
 
-    /// As [`Description::answer_bytes`], of a shard with so many groups.
-    pub(crate) fn answer_bytes_of(&self, groups: usize, questions: usize) -> usize {
+    /// As [`Description::answer_bytes`], of a shard with so many groups, which names them.
+    pub(crate) fn part_answer_bytes(&self, groups: usize, questions: usize) -> usize {
+        PART_BYTES + self.answer_bytes_of(groups, questions)
+    }
+
+    /// The answer with the scores of so many groups.
+    fn answer_bytes_of(&self, groups: usize, questions: usize) -> usize {
         let responses = self.directory.asked() * groups;
         let counts = self.shape.blocks() * groups * COUNT_BYTES;
         ID_BYTES + counts + questions * responses * ScoreResponse::byte_len(&self.parameters) + CHECKSUM_BYTES

@@ -8,7 +8,7 @@ use unspoken_protocol::{append_checksum, checked};
 
 use unspoken_search_index::ID_BYTES;
 
-use crate::description::{COUNT_BYTES, Description};
+use crate::description::{COUNT_BYTES, Description, PART_BYTES};
 use crate::error::SearchError;
 
 /// Writes queries, those of each question one after the other.
@@ -37,23 +37,33 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Ve
 }
 
 /// Writes the number of columns of each cluster, and the responses to all queries, those of each query one after the
-/// other: of all groups, or of those of a shard.
+/// other. The answer of a shard has those of its groups, which come first.
 pub(crate) fn write_answer(
     description: &Description,
-    counts: impl Iterator<Item = u16>,
+    part: Option<Range<usize>>,
+    counts: &[u32],
     responses: &[Vec<ScoreResponse>],
 ) -> Vec<u8> {
     let mut bytes = description.id().to_vec();
-    counts.for_each(|count| bytes.extend(count.to_le_bytes()));
+    part.iter().for_each(|range| bytes.extend(name_of(range)));
+    let groups = description.shape().groups();
+    for block in counts.chunks_exact(groups) {
+        let counts = &block[part.clone().unwrap_or(0..groups)];
+        // A cluster has fewer columns than the ring has coefficients: 2^11, or 2^12.
+        counts.iter().for_each(|&count| bytes.extend((count as u16).to_le_bytes()));
+    }
     responses.iter().flatten().for_each(|response| bytes.extend(response.to_bytes()));
     append_checksum(&mut bytes);
     bytes
 }
 
-/// The columns of the clusters of some groups, of those of all clusters.
-pub(crate) fn counts_of(counts: &[u32], groups: usize, range: Range<usize>) -> impl Iterator<Item = u16> {
-    // A cluster has fewer columns than the ring has coefficients: 2^11, or 2^12.
-    counts.chunks_exact(groups).flat_map(move |block| block[range.clone()].iter().map(|&count| count as u16))
+/// The groups of a shard: the first one, and their number.
+fn name_of(part: &Range<usize>) -> [u8; PART_BYTES] {
+    let [first, count] = [part.start, part.len()].map(|number| (number as u32).to_le_bytes());
+    let mut name = [0; PART_BYTES];
+    name[..4].copy_from_slice(&first);
+    name[4..].copy_from_slice(&count);
+    name
 }
 
 /// An answer to a number of questions, after checks of all that is not encrypted.
@@ -65,18 +75,33 @@ pub(crate) struct AnswerContent<'a> {
 }
 
 impl<'a> AnswerContent<'a> {
-    /// Reads an answer of a number of groups, all or those of a shard, from untrusted bytes.
-    pub(crate) fn read(
+    /// Reads an answer from untrusted bytes.
+    pub(crate) fn read(description: &Description, bytes: &'a [u8], questions: usize) -> Result<Self, SearchError> {
+        let content = of_index(description, checked("answer", bytes)?)?;
+        check_length(bytes, description.answer_bytes(questions))?;
+        Self::split(description, description.shape().groups(), content)
+    }
+
+    /// Reads the answer of a shard with these groups from untrusted bytes.
+    pub(crate) fn read_part(
         description: &Description,
-        groups: usize,
+        part: Range<usize>,
         bytes: &'a [u8],
         questions: usize,
     ) -> Result<Self, SearchError> {
-        let (found, needed) = (bytes.len(), description.answer_bytes_of(groups, questions));
         let content = of_index(description, checked("answer", bytes)?)?;
-        if found != needed {
-            return Err(SearchError::mismatch("answer", format!("{found} bytes"), format!("{needed} bytes")));
+        check_length(bytes, description.part_answer_bytes(part.len(), questions))?;
+        match content.split_first_chunk::<PART_BYTES>() {
+            Some((name, content)) if *name == name_of(&part) => Self::split(description, part.len(), content),
+            _ => {
+                let needed = format!("{} to {}", part.start, part.end);
+                Err(SearchError::mismatch("answer of a shard", "other groups", needed))
+            }
         }
+    }
+
+    /// The parts of a content of the right length, of so many groups.
+    fn split(description: &Description, groups: usize, content: &'a [u8]) -> Result<Self, SearchError> {
         let (counts, responses) = content.split_at(description.shape().blocks() * groups * COUNT_BYTES);
         let (counts, _) = counts.as_chunks::<COUNT_BYTES>();
         let counts: Vec<usize> = counts.iter().map(|&count| usize::from(u16::from_le_bytes(count))).collect();
@@ -88,6 +113,13 @@ impl<'a> AnswerContent<'a> {
                 Err(SearchError::mismatch("answer", found, format!("at most {room}")))
             }
         }
+    }
+}
+
+fn check_length(answer: &[u8], needed: usize) -> Result<(), SearchError> {
+    match answer.len() {
+        found if found == needed => Ok(()),
+        found => Err(SearchError::mismatch("answer", format!("{found} bytes"), format!("{needed} bytes"))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The service's half: the scores of all clusters of the blocks that it is asked for, without learning which. A service
 //! of a shard computes those of some groups of columns.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -67,6 +68,11 @@ impl<V: IndexVersions> SearchServer<V> {
 }
 
 impl Served {
+    /// The groups of a shard; none of a whole index.
+    fn part(&self) -> Option<Range<usize>> {
+        self.index.is_shard().then(|| self.index.range())
+    }
+
     /// The responses to the queries of some requests, in one pass.
     fn respond(
         &self,
@@ -88,22 +94,31 @@ impl<V: IndexVersions> ServerHalf for SearchServer<V> {
 
     fn describe(&self) -> Vec<u8> {
         let served = self.served();
-        let (range, groups) = (served.index.range(), served.description.shape().groups());
-        match range == (0..groups) {
-            true => served.description.to_bytes(),
-            false => ShardDescription::new(served.description.clone(), range).to_bytes(),
+        match served.part() {
+            None => served.description.to_bytes(),
+            Some(range) => ShardDescription::new(served.description.clone(), range).to_bytes(),
         }
     }
 
     fn check_ready(&self) -> Result<(), SearchError> {
-        self.newest().map(drop)
+        self.newest()?;
+        match self.versions.is_stale() {
+            false => Ok(()),
+            true => {
+                let needed = "the newest; the service's log says why it cannot be read";
+                Err(SearchError::mismatch("version of the index", "an earlier one", needed))
+            }
+        }
     }
 
     fn limits(&self) -> Limits {
         let served = self.served();
         let (description, most) = (&served.description, served.description.most_questions());
         let queries = most * description.directory().asked();
-        let answer_bytes = description.answer_bytes_of(served.index.range().len(), most);
+        let answer_bytes = match served.part() {
+            None => description.answer_bytes(most),
+            Some(range) => description.part_answer_bytes(range.len(), most),
+        };
         Limits {
             query_bytes: description.query_bytes(most),
             answer_bytes,
@@ -134,12 +149,14 @@ impl<V: IndexVersions> ServerHalf for SearchServer<V> {
     /// All requests are answered from one version. Those for another build are refused.
     fn answer_together(&self, requests: &[Request<'_, ()>], call: &Call<'_>) -> Vec<Result<Vec<u8>, SearchError>> {
         let served = self.served();
-        let (description, range) = (&served.description, served.index.range());
-        let counts = || message::counts_of(served.index.counts(), description.shape().groups(), range.clone());
+        let (description, counts) = (&served.description, served.index.counts());
         let answer = |some: &[(&Request<'_, ()>, &Vec<RowsQuery>)]| {
             let queries: Vec<_> = some.iter().map(|&(_, queries)| queries).collect();
             let responses = served.respond(&queries, call.cancel)?;
-            Ok(responses.iter().map(|responses| message::write_answer(description, counts(), responses)).collect())
+            Ok(responses
+                .iter()
+                .map(|responses| message::write_answer(description, served.part(), counts, responses))
+                .collect())
         };
         let read = |request: &Request<'_, ()>| message::read_request(description, request.query);
         together::answer_readable(requests, read, |some| together::answer_all_or_each(some, &answer))

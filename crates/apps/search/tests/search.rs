@@ -363,10 +363,22 @@ fn shards_that_are_missing_or_do_not_fit_are_named() {
         assert_eq!(refused.kind(), ErrorKind::Busy);
         assert!(refused.to_string().starts_with("shard 2 of 3: found "), "{refused}");
     }
+    // Shards that change places between two looks: what they answer says so.
+    addresses[1].put(Address::shard(&fixture, 3, 3));
+    assert_eq!(shards.look(), Ok(false));
+    addresses[0].put(Address::shard(&fixture, 1, 3));
+    addresses[2].put(Address::shard(&fixture, 2, 3));
+    let refused = ask().to_string();
+    assert!(refused.contains("other groups"), "{refused}");
+    assert_eq!(shards.look(), Ok(true));
+    assert!(router.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::new(&never)).is_ok());
+    addresses[0].put(Address::shard(&fixture, 2, 3));
+    addresses[2].put(Address::shard(&fixture, 1, 3));
+    assert_eq!(shards.look(), Ok(true));
     // Two addresses of one shard; another build; all of another build.
     for (behind, said) in [
-        (Address::shard(&fixture, 1, 3), "groups 0 to 1"),
-        (Address::shard(&fixture, 2, 3), "groups 1 to 2"),
+        (Address::shard(&fixture, 1, 3), "groups 0 to 1, which another shard has"),
+        (Address::shard(&fixture, 2, 3), "groups 1 to 2, which another shard has"),
         (Address::shard(&other, 3, 3), "another build of the index"),
     ] {
         addresses[1].put(behind);
@@ -376,7 +388,7 @@ fn shards_that_are_missing_or_do_not_fit_are_named() {
     }
     let few = Shards::insecure_new(vec![Address::new(&fixture, 1, 3), Address::new(&fixture, 2, 3)]);
     let few = few.err().unwrap().to_string();
-    assert!(few.contains("groups up to 2") && few.contains("all 3"), "{few}");
+    assert!(few.contains("found 2 groups of columns at all shards, needed 3"), "{few}");
     assert_eq!(Shards::<Address>::new(vec![]).err(), Some(ShardProblem::None));
     for (address, number) in addresses.iter().zip([2, 3, 1]) {
         address.put(Address::shard(&other, number, 3));
@@ -384,6 +396,11 @@ fn shards_that_are_missing_or_do_not_fit_are_named() {
     assert_eq!(shards.look(), Ok(true));
     let refused = router.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::new(&never)).unwrap_err();
     assert!(matches!(refused, SearchError::Replaced), "{refused}");
+    // All groups at one shard.
+    let alone = Arc::new(Shards::insecure_new(vec![Address::new(&fixture, 1, 1)]).unwrap());
+    let router = SearchRouter::new(alone, "pir/documents".into()).unwrap();
+    let answer = router.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::new(&never));
+    assert_eq!(answer.unwrap(), fixture.ask(&query).unwrap());
     for (number, shards) in [(0, 3), (4, 3), (1, 4)] {
         let refused = StoredIndex::open_part(fixture.dir.path(), IndexPart::Shard { number, shards }).unwrap_err();
         assert!(refused.to_string().contains("at most 3 shards"), "{refused}");

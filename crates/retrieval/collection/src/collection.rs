@@ -173,6 +173,10 @@ impl IndexVersions for Collection {
     fn current(&self) -> Arc<StoredIndex> {
         self.index()
     }
+
+    fn is_stale(&self) -> bool {
+        self.staleness().is_some()
+    }
 }
 
 impl DatabaseVersion for DocumentsVersion {

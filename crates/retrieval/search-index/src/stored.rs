@@ -22,9 +22,18 @@ const ATTEMPTS: usize = 4;
 pub trait IndexVersions: Send + Sync + 'static {
     /// The newest version that was read.
     fn current(&self) -> Arc<StoredIndex>;
+
+    /// Whether a newer version is there, and cannot be read.
+    fn is_stale(&self) -> bool {
+        false
+    }
 }
 
 impl<V: IndexVersions> IndexVersions for Arc<V> {
+    fn is_stale(&self) -> bool {
+        V::is_stale(self)
+    }
+
     fn current(&self) -> Arc<StoredIndex> {
         V::current(self)
     }
@@ -178,6 +187,11 @@ impl StoredIndex {
     /// The parameters.
     pub fn parameters(&self) -> &PirParameters {
         &self.parameters
+    }
+
+    /// Whether it is a shard of an index.
+    pub fn is_shard(&self) -> bool {
+        matches!(self.part, IndexPart::Shard { .. })
     }
 
     /// The groups of the table that are prepared.

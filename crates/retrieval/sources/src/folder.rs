@@ -112,5 +112,5 @@ fn read(key: String, path: &Path, number: u64) -> Result<Record, SourceError> {
     if value.len() > MAX_RECORD_BYTES {
         return Err(too_long(&place, format!("more than {MAX_RECORD_BYTES}")));
     }
-    Record { key: Some(key.into_bytes()), value }.check(&place)
+    Record { key: Some(key.into_bytes()), value, beside: None }.check(&place)
 }

@@ -22,7 +22,8 @@ pub(crate) fn object_record(place: &Place<'_>, spec: &SourceSpec, json: &[u8]) -
         let named = spec.value_columns.iter().map(|name| Ok((name.as_str(), field(place, &object, name)?)));
         named.collect::<Result<_, SourceError>>()?
     };
-    record(place, key, values)
+    let beside = spec.beside.as_deref().map(|name| field(place, &object, name)).transpose()?;
+    record(place, key, values, beside)
 }
 
 /// A member of an object. Numbers, lists and objects keep their text.

@@ -16,12 +16,15 @@ pub struct Record {
     pub key: Option<Vec<u8>>,
     /// The value; may be empty.
     pub value: Vec<u8>,
+    /// The bytes of [`SourceSpec::beside`], if it names a column.
+    pub beside: Option<Vec<u8>>,
 }
 
 impl Record {
     /// Checks the lengths.
     pub(crate) fn check(self, place: &Place<'_>) -> Result<Self, SourceError> {
-        let longest = self.value.len().max(self.key.as_ref().map_or(0, Vec::len));
+        let others = [&self.key, &self.beside].map(|bytes| bytes.as_ref().map_or(0, Vec::len));
+        let longest = others.into_iter().fold(self.value.len(), usize::max);
         if longest > MAX_RECORD_BYTES { Err(too_long(place, longest)) } else { Ok(self) }
     }
 }
@@ -36,6 +39,7 @@ pub(crate) fn too_long(place: &Place<'_>, bytes: impl std::fmt::Display) -> Sour
 pub(crate) struct Columns {
     key: Option<usize>,
     values: Vec<(usize, String)>,
+    beside: Option<usize>,
 }
 
 impl Columns {
@@ -53,13 +57,14 @@ impl Columns {
             }
         };
         let key = spec.key_column.as_ref().map(find).transpose()?;
+        let beside = spec.beside.as_ref().map(find).transpose()?;
         let values = if spec.value_columns.is_empty() {
-            names.iter().cloned().enumerate().filter(|(i, _)| Some(*i) != key).collect()
+            names.iter().cloned().enumerate().filter(|(i, _)| ![key, beside].contains(&Some(*i))).collect()
         } else {
             let named = spec.value_columns.iter().map(|name| Ok((find(name)?, name.clone())));
             named.collect::<Result<_, SourceError>>()?
         };
-        Ok(Columns { key, values })
+        Ok(Columns { key, values, beside })
     }
 
     /// The same columns without the values of these names.
@@ -70,7 +75,8 @@ impl Columns {
 
     /// The positions that are read: ascending, without duplicates.
     pub(crate) fn used(&self) -> Vec<usize> {
-        let mut used: Vec<usize> = self.key.into_iter().chain(self.values.iter().map(|(i, _)| *i)).collect();
+        let alone = self.key.into_iter().chain(self.beside);
+        let mut used: Vec<usize> = alone.chain(self.values.iter().map(|(i, _)| *i)).collect();
         used.sort_unstable();
         used.dedup();
         used
@@ -83,6 +89,7 @@ impl Columns {
         Columns {
             key: self.key.map(place),
             values: self.values.into_iter().map(|(i, name)| (place(i), name)).collect(),
+            beside: self.beside.map(place),
         }
     }
 
@@ -93,13 +100,19 @@ impl Columns {
         mut field: impl FnMut(usize) -> Result<Field, SourceError>,
     ) -> Result<Record, SourceError> {
         let key = self.key.map(&mut field).transpose()?;
+        let beside = self.beside.map(&mut field).transpose()?;
         let values = self.values.iter().map(|(i, name)| Ok((name.as_str(), field(*i)?)));
-        record(place, key, values.collect::<Result<_, SourceError>>()?)
+        record(place, key, values.collect::<Result<_, SourceError>>()?, beside)
     }
 }
 
 /// Builds a record from fields. A single value is used unchanged; several become one JSON object, in order.
-pub(crate) fn record(place: &Place<'_>, key: Option<Field>, values: Vec<(&str, Field)>) -> Result<Record, SourceError> {
+pub(crate) fn record(
+    place: &Place<'_>,
+    key: Option<Field>,
+    values: Vec<(&str, Field)>,
+    beside: Option<Field>,
+) -> Result<Record, SourceError> {
     let key = key.map(Field::into_key).transpose();
     let key = key.map_err(|found| place.refuse(found, "a key of at least one byte: text, bytes or a number"))?;
     let value = if values.len() == 1 {
@@ -109,7 +122,7 @@ pub(crate) fn record(place: &Place<'_>, key: Option<Field>, values: Vec<(&str, F
     } else {
         object(values).into_bytes()
     };
-    Record { key, value }.check(place)
+    Record { key, value, beside: beside.map(Field::into_bytes) }.check(place)
 }
 
 fn object(values: Vec<(&str, Field)>) -> String {

@@ -80,6 +80,8 @@ pub struct SourceSpec {
     /// The columns of the value, in order; if empty, all but the key. A single one is used unchanged, several become
     /// one JSON object. For JSON without named columns, the value is the whole object.
     pub value_columns: Vec<String>,
+    /// A column that is read beside the value, in the same pass, for instance of vectors; not of a folder.
+    pub beside: Option<String>,
     /// Name of the encoding of a CSV or TSV file, as the Encoding Standard has it, for instance `windows-1252`; `None`
     /// for UTF-8.
     pub encoding: Option<String>,
@@ -98,7 +100,8 @@ impl SourceSpec {
         let path = path.into();
         let kind = guess_kind(&path)?;
         let (table, key_column, encoding) = (None, None, None);
-        Ok(SourceSpec { path, kind, table, key_column, value_columns: Vec::new(), encoding, hidden: false })
+        let (value_columns, beside) = (Vec::new(), None);
+        Ok(SourceSpec { path, kind, table, key_column, value_columns, beside, encoding, hidden: false })
     }
 
     /// Whether the records have keys.
@@ -112,7 +115,8 @@ impl SourceSpec {
         if self.table.is_some() && self.kind != Kind::Sqlite {
             return Err(refuse("a table"));
         }
-        if self.kind == Kind::Folder && (self.key_column.is_some() || !self.value_columns.is_empty()) {
+        let has_columns = self.key_column.is_some() || !self.value_columns.is_empty() || self.beside.is_some();
+        if self.kind == Kind::Folder && has_columns {
             return Err(refuse("columns"));
         }
         if self.encoding.is_some() && !matches!(self.kind, Kind::Csv | Kind::Tsv) {

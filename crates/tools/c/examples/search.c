@@ -17,7 +17,7 @@ enum { MOST_FETCHED = 100, MOST_DESCRIBED = 1 << 26 };
 static void open_clients(UnspokenClient *search, UnspokenClient *documents)
 {
     size_t described = 0;
-    char name[256];
+    char name[257];
     unsigned char *description = read_file("search.description", MOST_DESCRIBED, &described);
     unsigned char *secret = read_secret("search.secret");
 

@@ -81,6 +81,8 @@ pub unsafe extern "C" fn unspoken_secret(client: *const UnspokenClient, secret: 
         run_opened(client, |opened| {
             check("secret", secret)?;
             let bytes = opened.secret()?;
+            // A client that searches has fewer.
+            ptr::write_bytes(secret, 0, UNSPOKEN_SECRET_BYTES);
             ptr::copy_nonoverlapping(bytes.as_ptr(), secret, bytes.len().min(UNSPOKEN_SECRET_BYTES));
             Ok(())
         })

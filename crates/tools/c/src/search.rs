@@ -17,6 +17,8 @@ use crate::status::UnspokenStatus;
 
 /// The documents nearest to the vectors of a request, by position, or why the answer cannot be used.
 pub struct UnspokenSearchHits {
+    /// Number of vectors.
+    vectors: usize,
     /// For each vector, the nearest first.
     of_vectors: Result<Vec<Vec<Hit>>, Failure>,
 }
@@ -65,7 +67,7 @@ pub unsafe extern "C" fn unspoken_search_width(client: *const UnspokenClient, wi
 }
 
 /// Writes the name of the application from which documents are fetched, and a 0 at its end, to a buffer of `capacity`
-/// bytes. It is empty if there is none. The service wrote the name: it has at most 255 bytes, and may be any text.
+/// bytes. It is empty if there is none. The service wrote the name: it has at most 256 bytes, and may be any text.
 ///
 /// # Safety
 /// `client` is not freed; `name` has room for `capacity` bytes.
@@ -83,7 +85,7 @@ pub unsafe extern "C" fn unspoken_search_documents(
     }
 }
 
-/// Writes the name of what made the vectors of the documents, as [unspoken_search_documents] writes a name. The vectors
+/// Writes the name of what made the vectors of the documents, as unspoken_search_documents writes a name. The vectors
 /// of queries must be made by it, too. It is empty if it is not known.
 ///
 /// # Safety
@@ -166,7 +168,8 @@ pub unsafe extern "C" fn unspoken_search_read(
 
 /// Writes the positions of the `count` documents nearest to vector `number` to `positions`: what to fetch by
 /// unspoken_pir_ask_indices. Always fetch all of them: where fewer were found, or the answer is no sound one, the rest
-/// is filled with 0, so that the service does not learn it.
+/// is filled with 0, so that the service does not learn it. UNSPOKEN_STATUS_ARGUMENT tells that the request has no such
+/// vector.
 ///
 /// # Safety
 /// `hits` is not freed; `positions` has room for `count` numbers.
@@ -182,6 +185,9 @@ pub unsafe extern "C" fn unspoken_search_hits_positions(
         let Some(hits) = hits.as_ref() else { return UnspokenStatus::NullPointer };
         if positions.is_null() {
             return UnspokenStatus::NullPointer;
+        }
+        if number >= hits.vectors {
+            return UnspokenStatus::Argument;
         }
         let found = hits.of_vectors.as_ref().ok().and_then(|of_vectors| of_vectors.get(number));
         let found = found.map(Vec::as_slice).unwrap_or_default();
@@ -286,7 +292,8 @@ impl UnspokenSearchHits {
     fn read(client: &OpenedHalf<SearchClient>, request: &UnspokenRequest, answer: &[u8]) -> Result<Self, Failure> {
         let request = request.0.of()?;
         client.check_answer(request, answer)?;
-        Ok(UnspokenSearchHits { of_vectors: client.read(request, answer).map_err(Failure::decrypted) })
+        let of_vectors = client.read(request, answer).map_err(Failure::decrypted);
+        Ok(UnspokenSearchHits { vectors: request.questions(), of_vectors })
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * Calls of private search that must be refused: program DIRECTORY, with the descriptions of a collection of vectors of 8
- * coordinates and of its documents.
+ * Calls of private search that must be refused: program DIRECTORY BUILD, with the descriptions of a collection of vectors of
+ * 8 coordinates and of its documents, and the number of its build.
  */
 #include <math.h>
 
@@ -63,9 +63,9 @@ static void check_opening(void)
     free(other);
 }
 
-static void check_facts(void)
+static void check_facts(uint64_t build)
 {
-    char name[256];
+    char name[257];
     size_t width = 0;
 
     EXPECT(OK, unspoken_search_width(search, &width));
@@ -78,8 +78,8 @@ static void check_facts(void)
     expect_text(__LINE__, "needed 23");
     EXPECT(ARGUMENT, unspoken_search_documents(search, name, 0));
     EXPECT(NULL_POINTER, unspoken_search_documents(search, NULL, 0));
-    EXPECT(OK, unspoken_search_check_version(search, (uint64_t)1 << 32));
-    EXPECT(MISMATCH, unspoken_search_check_version(search, (uint64_t)2 << 32));
+    EXPECT(OK, unspoken_search_check_version(search, build << 32 | 7));
+    EXPECT(MISMATCH, unspoken_search_check_version(search, (build + 1) << 32 | 7));
 }
 
 static void check_requests(void)
@@ -115,7 +115,8 @@ static void check_requests(void)
     EXPECT(MISMATCH, unspoken_check_answer(search, other, bytes, length));
     EXPECT(MISMATCH, unspoken_search_read(search, other, bytes, length, &hits));
     EXPECT(MISMATCH, unspoken_pir_read(documents, request, bytes, length, &records));
-    EXPECT(DAMAGED, unspoken_search_read(search, request, bytes, length, &hits));
+    EXPECT(DAMAGED, unspoken_search_read(search, request, bytes, length - 1, &hits));
+    EXPECT(MISMATCH, unspoken_search_read(search, request, bytes, length, &hits));
     EXPECT(NULL_POINTER, unspoken_search_read(search, NULL, bytes, length, &hits));
     EXPECT(NULL_POINTER, unspoken_search_read(search, request, bytes, length, NULL));
     REQUIRE(hits == NULL && records == NULL);
@@ -149,13 +150,13 @@ static void check_documents(void)
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
+    if (count != 3)
         return 2;
     directory = arguments[1];
     search = unspoken_new();
     documents = unspoken_new();
     check_opening();
-    check_facts();
+    check_facts(strtoull(arguments[2], NULL, 10));
     check_requests();
     check_documents();
     unspoken_free(documents);

@@ -12,7 +12,9 @@ use unspoken_wire::is_application_name;
 use crate::kind::Kind;
 use crate::kinds::KINDS;
 use crate::offer::{Offer, Resources};
-use crate::{old_spellings, pir, pir_encrypted, pir_router, pir_shard, placement};
+use crate::{
+    old_spellings, pir, pir_encrypted, pir_router, pir_shard, placement, search, search_documents, search_router,
+};
 
 /// Time after which the log says again that an application is being loaded.
 const STILL_LOADING: Duration = Duration::from_secs(5);
@@ -110,7 +112,13 @@ pub fn load(configs: Vec<OfferConfig>, resources: &Resources, report: impl Fn(St
 /// Refuses a router beside a database: clients use one bundle of keys for both, which a service can either compute with
 /// or pass on.
 fn check_routers(all: &[Checked]) -> anyhow::Result<()> {
-    const DATABASES: &[&str] = &[pir::KIND.name, pir_shard::KIND.name, pir_encrypted::KIND.name];
+    const DATABASES: &[&str] = &[
+        pir::KIND.name,
+        pir_shard::KIND.name,
+        pir_encrypted::KIND.name,
+        search::KIND.name,
+        search_documents::KIND.name,
+    ];
     let of = |kinds: &[&str]| all.iter().find(|checked| kinds.contains(&checked.kind.name));
     if let (Some(router), Some(database)) = (of(&[pir_router::KIND.name]), of(DATABASES)) {
         anyhow::bail!(
@@ -118,6 +126,15 @@ fn check_routers(all: &[Checked]) -> anyhow::Result<()> {
              services",
             router.offer.name(),
             database.offer.name()
+        );
+    }
+    for router in all.iter().filter(|checked| checked.kind.name == search_router::KIND.name) {
+        let documents = search::documents_of(router.offer.name());
+        anyhow::ensure!(
+            all.iter().any(|checked| checked.offer.name() == documents),
+            "{} is a router of a collection, whose documents are fetched from {documents}; found no such offer, \
+             needed --search-documents {documents}=DIR",
+            router.offer.name()
         );
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::{routing, search};
 pub const KIND: Kind = Kind {
     name: "search-router",
     about: "a collection whose shards other services serve; FILE has a table [[shard]] with a url for each of them. \
-            Offer its documents beside it: `--search-documents DIR` with the name NAME-documents",
+            Its documents are offered beside it: `--search-documents NAME-documents=DIR`",
     default_name: "search/{directory}",
     options: routing::OPTIONS,
     serving: Serving { state: State::Files, ..Serving::PLAIN },

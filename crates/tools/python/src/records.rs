@@ -47,7 +47,8 @@ impl RecordSource {
             Some(name) => find_kind(name)?,
             None => SourceSpec::guess(&path).map_err(Failure::from)?.kind,
         };
-        Ok(RecordSource(SourceSpec { path, kind, table, key_column: key, value_columns: values, encoding, hidden }))
+        let (key_column, value_columns, beside) = (key, values, None);
+        Ok(RecordSource(SourceSpec { path, kind, table, key_column, value_columns, beside, encoding, hidden }))
     }
 
     /// Opens the file; its columns are found, and no record is read yet.
@@ -128,5 +129,5 @@ pub(crate) fn collect(records: &Bound<'_, PyAny>, reporter: &mut Reporter) -> Py
 
 /// Converts a record of a source to a record of a database.
 pub(crate) fn convert(record: Result<unspoken_sources::Record, SourceError>) -> Result<Record, SourceError> {
-    record.map(|unspoken_sources::Record { key, value }| Record { key, value })
+    record.map(|unspoken_sources::Record { key, value, .. }| Record { key, value })
 }

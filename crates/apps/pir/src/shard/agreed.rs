@@ -35,27 +35,33 @@ impl Agreement for Agreed {
     }
 
     /// They are all shards of one split.
-    fn new(shards: Vec<ShardDescription>, numbers: &[u32]) -> Result<Self, ShardProblem> {
-        let count = shards.len() as u32;
-        for (position, (shard, &number)) in shards.iter().zip(numbers).enumerate() {
-            let (named, id, first) = ((number, count), shard.id(), &shards[0]);
-            if id.shards != count {
-                let needed = format!("one of {count}: give the router the address of every shard once");
-                return Err(ShardProblem::differs(named, format!("one of {} shards", id.shards), needed));
-            }
-            if (id.split, shard.version(), shard.database().layout_id())
-                != (first.id().split, first.version(), first.database().layout_id())
-            {
-                let found = format!("version {} of the database, cut at another time", shard.version());
-                let needed =
-                    format!("version {} as at shard {}: serve shards of one split", first.version(), first.id().number);
-                return Err(ShardProblem::differs(named, found, needed));
-            }
-            if shards[..position].iter().any(|other| other.id().number == id.number) {
-                let found = format!("shard {} at two addresses", id.number);
-                return Err(ShardProblem::differs(named, found, "the address of every shard once"));
-            }
+    fn check_next(
+        earlier: &[ShardDescription],
+        shard: &ShardDescription,
+        named: (u32, u32),
+    ) -> Result<(), ShardProblem> {
+        let (id, first, count) = (shard.id(), earlier.first().unwrap_or(shard), named.1);
+        if id.shards != count {
+            let needed = format!("one of {count}: give the router the address of every shard once");
+            return Err(ShardProblem::differs(named, format!("one of {} shards", id.shards), needed));
         }
+        if (id.split, shard.version(), shard.database().layout_id())
+            != (first.id().split, first.version(), first.database().layout_id())
+        {
+            let found = format!("version {} of the database, cut at another time", shard.version());
+            let needed =
+                format!("version {} as at shard {}: serve shards of one split", first.version(), first.id().number);
+            return Err(ShardProblem::differs(named, found, needed));
+        }
+        if earlier.iter().any(|other| other.id().number == id.number) {
+            let found = format!("shard {} at two addresses", id.number);
+            return Err(ShardProblem::differs(named, found, "the address of every shard once"));
+        }
+        Ok(())
+    }
+
+    /// As many shards of one split as it has are all of them.
+    fn new(shards: Vec<ShardDescription>) -> Result<Self, ShardProblem> {
         Ok(Agreed { shards })
     }
 

@@ -150,7 +150,7 @@ impl<A: ShardAccess> ServerHalf for PirRouter<A> {
             return Err(problem.into());
         }
         let most = partial_answer_bytes(agreed.database(), queries);
-        let answers = self.shards.ask_all(request.keys, request.query, most, call.cancel);
+        let answers = self.shards.ask_all(&agreed, request.keys, request.query, most, call.cancel);
         let interrupted = || PirError::Pir(SchemeError::Interrupted);
         merged(&agreed, queries, answers.map_err(|problem| problem.map_or_else(interrupted, PirError::from))?)
     }

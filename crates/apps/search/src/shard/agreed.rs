@@ -38,30 +38,41 @@ impl Agreement for Agreed {
         ShardDescription::read(bytes, accept_insecure).map_err(|error| error.to_string())
     }
 
-    /// They are of one build, and each of its groups is at one of them.
-    fn new(shards: Vec<ShardDescription>, numbers: &[u32]) -> Result<Self, ShardProblem> {
-        let named = |position: usize| (numbers[position], shards.len() as u32);
-        if let Some(other) = shards.iter().position(|shard| !shard.index().is_same_index(shards[0].index())) {
-            let needed = "that of the other shards: serve copies of one directory";
-            return Err(ShardProblem::differs(named(other), "another build of the index", needed));
+    /// They are of one build, and no group is at two of them.
+    fn check_next(
+        earlier: &[ShardDescription],
+        shard: &ShardDescription,
+        named: (u32, u32),
+    ) -> Result<(), ShardProblem> {
+        let Some(first) = earlier.first() else { return Ok(()) };
+        let needed = "that of the other shards: serve copies of one directory";
+        if shard.index().id() != first.index().id() {
+            return Err(ShardProblem::differs(named, "another build of the index", needed));
         }
-        let agreed = Agreed { shards: shards.clone() };
-        let (order, all) = (agreed.in_order(), agreed.index().shape().groups());
-        let mut next = 0;
-        for (position, range) in &order {
-            if range.start != next {
-                let found = format!("groups {} to {}", range.start, range.end);
-                let needed = format!("groups from {next}: give the router the address of every shard once");
-                return Err(ShardProblem::differs(named(*position), found, needed));
-            }
-            next = range.end;
+        if !shard.index().is_same_index(first.index()) {
+            return Err(ShardProblem::differs(named, "another description of the same build", needed));
         }
-        match (order.last(), next == all) {
-            (Some((last, _)), false) => {
-                let needed = format!("all {all}: give the router the address of every shard once");
-                Err(ShardProblem::differs(named(*last), format!("groups up to {next}"), needed))
+        let range = shard.range();
+        let overlaps = |other: &ShardDescription| range.start < other.range().end && other.range().start < range.end;
+        if earlier.iter().any(overlaps) {
+            let found = format!("groups {} to {}, which another shard has", range.start, range.end);
+            return Err(ShardProblem::differs(named, found, "the address of every shard once"));
+        }
+        Ok(())
+    }
+
+    /// Each group is at one of them.
+    fn new(shards: Vec<ShardDescription>) -> Result<Self, ShardProblem> {
+        let (count, agreed) = (shards.len() as u32, Agreed { shards });
+        let (found, needed) = (agreed.in_order(), agreed.index().shape().groups());
+        let covered: usize = found.iter().map(|(_, range)| range.len()).sum();
+        match covered == needed {
+            true => Ok(agreed),
+            false => {
+                let found = format!("{covered} groups of columns at all shards");
+                let needed = format!("{needed}: give the router the address of every shard once");
+                Err(ShardProblem::differs((count, count), found, needed))
             }
-            _ => Ok(agreed),
         }
     }
 

@@ -43,10 +43,16 @@ impl<A: ShardAccess> SearchRouter<A> {
     }
 }
 
+/// Most bytes of the answer of a shard.
+fn largest_answer(agreed: &Agreed, questions: usize) -> usize {
+    let bytes = |(_, range): (usize, Range<usize>)| agreed.index().part_answer_bytes(range.len(), questions);
+    agreed.in_order().into_iter().map(bytes).max().unwrap_or(0)
+}
+
 /// Puts the answers of all shards to a request together.
 fn joined(agreed: &Agreed, questions: usize, answers: &[Vec<u8>]) -> Result<Vec<u8>, SearchError> {
     let read = |(position, range): (usize, Range<usize>)| -> Result<_, SearchError> {
-        let answer = AnswerContent::read(agreed.index(), range.len(), &answers[position], questions);
+        let answer = AnswerContent::read_part(agreed.index(), range.clone(), &answers[position], questions);
         let named = (position as u32 + 1, answers.len() as u32);
         // Whatever is wrong with its bytes, it is not the fault of the client.
         let content = answer
@@ -82,8 +88,8 @@ impl<A: ShardAccess> ServerHalf for SearchRouter<A> {
         Limits {
             query_bytes,
             answer_bytes,
-            // A copy of the query for each shard, the answers, and their parts together.
-            working_bytes: shards * query_bytes as u64 + 3 * answer_bytes as u64,
+            // A copy of the query for each shard, its answer as bytes, and all answers together.
+            working_bytes: shards * (query_bytes + largest_answer(&agreed, most)) as u64 + 2 * answer_bytes as u64,
             most_together: MAX_WAITING,
             waits_for_others: true,
         }
@@ -102,8 +108,7 @@ impl<A: ShardAccess> ServerHalf for SearchRouter<A> {
         if let Some(problem @ ShardProblem::Differs { .. }) = self.shards.problem() {
             return Err(problem.into());
         }
-        let most = index.answer_bytes(questions);
-        match self.shards.ask_all(&self.keys, request.query, most, call.cancel) {
+        match self.shards.ask_all(&agreed, &self.keys, request.query, largest_answer(&agreed, questions), call.cancel) {
             Ok(answers) => joined(&agreed, questions, &answers),
             Err(Some(problem)) => Err(problem.into()),
             Err(None) => Err(SearchError::Scheme(SchemeError::Interrupted)),

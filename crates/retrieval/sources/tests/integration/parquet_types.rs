@@ -123,7 +123,7 @@ fn every_logical_type_becomes_the_text_that_a_client_asks_for() {
     for (column, value, expected) in cases {
         let (_directory, path) = file(&format!("message rows {{ required {column}; }}"), &[(value, None)]);
         let found = read(&path, Some("c"), &["c"]).unwrap();
-        let expected = Record { key: Some(expected.into()), value: expected.into() };
+        let expected = Record { key: Some(expected.into()), value: expected.into(), beside: None };
         assert_eq!(found, [expected], "{column}");
     }
 }
@@ -161,9 +161,9 @@ fn parts_of_nested_columns_are_converted_as_columns_are() {
                  \"ids\":[{\"element\":\"00000000-0000-0000-0000-000000000000\"}],\
                  \"maps\":[{\"1970-01-01\":\"0.05\",\"1970-01-02\":\"2.50\"}]}";
     // The index that pandas has written is no value, unless it is named.
-    assert_eq!(read(&path, None, &[]).unwrap(), [Record { key: None, value: value.into() }]);
+    assert_eq!(read(&path, None, &[]).unwrap(), [Record { key: None, value: value.into(), beside: None }]);
     let named = read(&path, Some("__index_level_0__"), &["__index_level_0__"]).unwrap();
-    assert_eq!(named, [Record { key: Some(b"7".to_vec()), value: b"7".to_vec() }]);
+    assert_eq!(named, [Record { key: Some(b"7".to_vec()), value: b"7".to_vec(), beside: None }]);
 }
 
 #[test]
@@ -176,4 +176,18 @@ fn values_that_cannot_be_told_are_refused_by_name() {
         file("message rows { required int64 t (TIME(NANOS,true)); }", &[(Int64(86_400_000_000_000), None)]);
     let message = read(&path, None, &[]).unwrap_err().to_string();
     assert!(message.contains("row 1: found a time of day of 86400 seconds"), "{message}");
+}
+
+#[test]
+fn a_list_of_numbers_is_read_beside_the_value() {
+    let schema = "message rows {
+        required binary text (STRING);
+        required group v (LIST) { repeated group list { required float element; } }
+    }";
+    let leaves = [(Bytes(b"one"), None), (Float(0.1), Some(&[[1, 0]][..]))];
+    let (_directory, path) = file(schema, &leaves);
+    let spec = SourceSpec::guess(&path).unwrap();
+    let spec = SourceSpec { value_columns: vec!["text".into()], beside: Some("v".into()), ..spec };
+    let found: Vec<Record> = Source::open(&spec).unwrap().map(Result::unwrap).collect();
+    assert_eq!(found, [Record { key: None, value: "one".into(), beside: Some("[0.1]".into()) }]);
 }

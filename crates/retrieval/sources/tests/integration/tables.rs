@@ -25,7 +25,7 @@ fn read(spec: &SourceSpec) -> Result<Vec<Record>, SourceError> {
 }
 
 fn record(key: impl Into<Option<&'static str>>, value: &str) -> Record {
-    Record { key: key.into().map(|key| key.as_bytes().to_vec()), value: value.into() }
+    Record { key: key.into().map(|key| key.as_bytes().to_vec()), value: value.into(), beside: None }
 }
 
 fn sqlite(script: &str) -> (TempDir, PathBuf) {
@@ -54,6 +54,25 @@ fn rows_of_sqlite_come_in_their_order() {
     assert_eq!(objects[1], record("1", r#"{"name":"eins","share":2.0,"data":null}"#));
     assert_eq!(objects[2], record("2", r#"{"name":null,"share":"inf","data":""}"#));
     assert_eq!(read(&spec(&path, "id", &["data"])).unwrap()[0].value, b"\x00\xff");
+}
+
+#[test]
+fn a_column_beside_the_value_comes_from_the_same_row() {
+    let (_directory, path) = sqlite(
+        "CREATE TABLE t (id INTEGER, name TEXT, v TEXT);
+         INSERT INTO t VALUES (3, 'drei', '[0.5, 1]'), (1, 'eins', NULL);
+         CREATE INDEX by_v ON t (v); CREATE VIEW other AS SELECT * FROM t;",
+    );
+    for table in ["t", "other"] {
+        let beside = SourceSpec { beside: Some("v".into()), table: Some(table.into()), ..spec(&path, "id", &["name"]) };
+        let with = |record: Record, beside: &str| Record { beside: Some(beside.into()), ..record };
+        assert_eq!(read(&beside).unwrap(), [with(record("3", "drei"), "[0.5, 1]"), with(record("1", "eins"), "")]);
+        // Without named values, it is none of them.
+        let all = SourceSpec { value_columns: vec![], ..beside };
+        assert_eq!(read(&all).unwrap()[0], with(record("3", "drei"), "[0.5, 1]"));
+    }
+    let missing = SourceSpec { beside: Some("w".into()), table: Some("t".into()), ..spec(&path, "id", &["name"]) };
+    assert!(read(&missing).unwrap_err().to_string().contains("\"w\""));
 }
 
 #[test]

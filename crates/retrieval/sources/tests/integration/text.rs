@@ -30,7 +30,7 @@ fn complaint(path: &Path, key: &str, values: &[&str]) -> String {
 }
 
 fn record(key: impl Into<Option<&'static str>>, value: &str) -> Record {
-    Record { key: key.into().map(|key| key.as_bytes().to_vec()), value: value.into() }
+    Record { key: key.into().map(|key| key.as_bytes().to_vec()), value: value.into(), beside: None }
 }
 
 #[test]
@@ -44,6 +44,24 @@ fn columns_of_csv_become_records() {
     assert_eq!(read(&path, "", &["n"]).unwrap(), [record(None, "1"), record(None, "2")]);
     // The value may include the key.
     assert_eq!(read(&path, "code", &["code", "n"]).unwrap()[1], record("A01", r#"{"code":"A01","n":"2"}"#));
+}
+
+#[test]
+fn a_column_beside_the_value_is_read_with_it() {
+    for (name, text) in [
+        ("a.csv", "k,v,text\nA,\"[1, 2.5]\",one\n"),
+        ("a.tsv", "k\tv\ttext\nA\t[1, 2.5]\tone\n"),
+        ("a.jsonl", "{\"k\":\"A\",\"v\":[1, 2.5],\"text\":\"one\"}\n"),
+        ("a.json", "[{\"k\":\"A\",\"v\":[1, 2.5],\"text\":\"one\"}]"),
+    ] {
+        let (_directory, path) = file(name, text);
+        let beside = SourceSpec { beside: Some("v".into()), ..spec(&path, "k", &["text"]) };
+        let found: Vec<Record> = Source::open(&beside).unwrap().map(Result::unwrap).collect();
+        assert_eq!(found, [Record { beside: Some("[1, 2.5]".into()), ..record("A", "one") }], "{name}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let refused = SourceSpec { beside: Some("v".into()), ..spec(folder.path(), "", &[]) };
+    assert!(Source::open(&refused).err().unwrap().to_string().contains("columns"));
 }
 
 #[test]
@@ -255,7 +273,7 @@ fn a_folder_is_read_in_the_order_of_names() {
     std::fs::write(directory.path().join("a/deep/z.txt"), "").unwrap();
     std::fs::write(directory.path().join("a.txt"), b"\0\xff").unwrap();
     let records = read(directory.path(), "", &[]).unwrap();
-    let bytes = Record { key: Some(b"a.txt".to_vec()), value: b"\0\xff".to_vec() };
+    let bytes = Record { key: Some(b"a.txt".to_vec()), value: b"\0\xff".to_vec(), beside: None };
     assert_eq!(records, [bytes, record("a/deep/z.txt", ""), record("b", "B")]);
     let spec = SourceSpec::guess(directory.path()).unwrap();
     assert!(spec.has_keys());

@@ -48,14 +48,13 @@ enum KindName {
 impl RecordOptions {
     /// Opens the source, and returns whether its records have keys.
     pub fn open(&self, from: &Path) -> Result<(Source, bool), SourceError> {
-        let spec = self.spec(from)?;
-        Ok((Source::open(&spec)?, spec.has_keys()))
+        self.open_with(from, None)
     }
 
-    /// Opens the source for one column of the same records.
-    pub fn column(&self, from: &Path, column: &str) -> Result<Source, SourceError> {
-        let spec = self.spec(from)?;
-        Source::open(&SourceSpec { key_column: None, value_columns: vec![column.to_owned()], ..spec })
+    /// As [`RecordOptions::open`], with a column that is read beside the value.
+    pub fn open_with(&self, from: &Path, beside: Option<&str>) -> Result<(Source, bool), SourceError> {
+        let spec = SourceSpec { beside: beside.map(str::to_owned), ..self.spec(from)? };
+        Ok((Source::open(&spec)?, spec.has_keys()))
     }
 
     fn spec(&self, from: &Path) -> Result<SourceSpec, SourceError> {
@@ -74,6 +73,7 @@ impl RecordOptions {
             table: self.table.clone(),
             key_column: self.key_column.clone(),
             value_columns: self.value_columns.clone(),
+            beside: None,
             encoding: self.encoding.clone(),
             hidden: self.hidden,
         })
@@ -108,5 +108,5 @@ pub fn place(number: u64, record: &Record, from: &Path) -> String {
 
 /// Converts a record of a source to a record of a database.
 pub fn convert(record: Result<unspoken_sources::Record, SourceError>) -> Result<Record, SourceError> {
-    record.map(|unspoken_sources::Record { key, value }| Record { key, value })
+    record.map(|unspoken_sources::Record { key, value, .. }| Record { key, value })
 }

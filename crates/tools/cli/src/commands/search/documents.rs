@@ -7,7 +7,7 @@ use ndarray::Array2;
 use unspoken_embedding::read_vectors;
 use unspoken_search_index::Document;
 
-use super::vectors::{self, Embedder, TextEmbedder};
+use super::vectors::{Column, Embedder, TextEmbedder};
 use crate::commands::pir::RecordOptions;
 
 /// Where documents and their vectors come from.
@@ -48,14 +48,21 @@ pub struct Documents {
 impl Source {
     /// Reads all of it.
     pub fn read(&self) -> anyhow::Result<Documents> {
-        let (source, _) = self.records.open(&self.from)?;
-        let document = |record| -> anyhow::Result<Document> {
-            let unspoken_sources::Record { key, value } = record;
-            Ok(Document { id: key, content: value })
-        };
-        let documents: Vec<Document> = source.map(|record| document(record?)).collect::<anyhow::Result<_>>()?;
+        let (source, _) = self.records.open_with(&self.from, self.vector_column.as_deref())?;
+        let (mut documents, mut column) = (Vec::new(), Column::default());
+        for record in source {
+            let unspoken_sources::Record { key, value, beside } = record?;
+            if let Some(vector) = beside {
+                column.push(&vector).with_context(|| place(&self.from, documents.len()))?;
+            }
+            documents.push(Document { id: key, content: value });
+        }
         let embedder = self.words.open()?;
-        let vectors = self.vectors_of(embedder.as_ref(), &documents)?;
+        let vectors = match &self.vectors {
+            Some(path) => read_vectors(path, self.vectors_tensor.as_deref())?,
+            None if self.vector_column.is_some() => column.into_rows()?,
+            None => self.embedded(embedder.as_ref(), &documents)?,
+        };
         anyhow::ensure!(
             vectors.nrows() == documents.len(),
             "found {} documents in {} and {} vectors, needed as many",
@@ -67,37 +74,16 @@ impl Source {
         Ok(Documents { documents, vectors, embedder: embedder.map(str::to_owned) })
     }
 
-    fn vectors_of(&self, embedder: Option<&TextEmbedder>, documents: &[Document]) -> anyhow::Result<Array2<f32>> {
-        let place = |number: usize| place(&self.from, number);
-        if let Some(path) = &self.vectors {
-            return Ok(read_vectors(path, self.vectors_tensor.as_deref())?);
-        }
-        if let Some(column) = &self.vector_column {
-            return self.column(column, place);
-        }
+    /// The vectors that an embedder makes of the documents.
+    fn embedded(&self, embedder: Option<&TextEmbedder>, documents: &[Document]) -> anyhow::Result<Array2<f32>> {
         let embedder = embedder.context("needed --vectors, --vector-column or --words")?;
+        let place = |number: usize| place(&self.from, number);
         let text = |(number, document): (usize, &Document)| {
             let text = String::from_utf8(document.content.clone());
             text.with_context(|| format!("{}: found no UTF-8 text", place(number)))
         };
         let texts: Vec<String> = documents.iter().enumerate().map(text).collect::<anyhow::Result<_>>()?;
         embedder.vectors(&texts, place)
-    }
-
-    /// The vectors in a column of the file, which is read a second time for them.
-    fn column(&self, column: &str, place: impl Fn(usize) -> String) -> anyhow::Result<Array2<f32>> {
-        let (mut vectors, mut width) = (Vec::new(), 0);
-        for (number, record) in self.records.column(&self.from, column)?.enumerate() {
-            let row = vectors::of_column(&record?.value);
-            let row = row.with_context(|| format!("{}: column {column:?}", place(number)))?;
-            if number == 0 {
-                width = row.len();
-            }
-            let found = row.len();
-            anyhow::ensure!(found == width, "{}: found {found} coordinates, needed {width} as before", place(number));
-            vectors.extend(row);
-        }
-        Ok(Array2::from_shape_vec((vectors.len() / width.max(1), width), vectors)?)
     }
 }
 

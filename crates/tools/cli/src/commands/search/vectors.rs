@@ -75,8 +75,29 @@ pub fn of_queries(path: &Path) -> anyhow::Result<Vec<Vec<f32>>> {
     Ok(rows.outer_iter().map(|row| row.to_vec()).collect())
 }
 
-/// The vector in a column of a record: a list of numbers, in JSON.
-pub fn of_column(record: &[u8]) -> anyhow::Result<Vec<f32>> {
-    anyhow::ensure!(!record.is_empty(), "found no vector; leave the record out");
-    serde_json::from_slice(record).context("needed a list of numbers, as [0.1, -2.5]")
+/// The vectors in a column of a file: lists of numbers.
+#[derive(Default)]
+pub struct Column {
+    values: Vec<f32>,
+    /// Coordinates of the first vector.
+    width: Option<usize>,
+}
+
+impl Column {
+    /// Adds the vector of the next record, in JSON.
+    pub fn push(&mut self, vector: &[u8]) -> anyhow::Result<()> {
+        anyhow::ensure!(!vector.is_empty(), "found no vector; leave the record out");
+        let row: Vec<f32> =
+            serde_json::from_slice(vector).context("vector: needed a list of numbers, as [0.1, -2.5]")?;
+        let (found, needed) = (row.len(), *self.width.get_or_insert(row.len()));
+        anyhow::ensure!(found == needed, "found a vector of {found} coordinates, needed {needed} as in record 0");
+        self.values.extend(row);
+        Ok(())
+    }
+
+    /// A vector in each row.
+    pub fn into_rows(self) -> anyhow::Result<Array2<f32>> {
+        let width = self.width.unwrap_or(0);
+        Ok(Array2::from_shape_vec((self.values.len() / width.max(1), width), self.values)?)
+    }
 }
