@@ -299,9 +299,9 @@ def test_a_collection_is_searched_through_kills_changes_and_rebuilds(home: Path)
 @pytest.mark.usefixtures("started")
 def test_a_collection_in_shards_is_searched_as_one(home: Path) -> None:
     numbers = np.random.default_rng(3)
-    vectors = numbers.normal(size=(9000, 4)).astype(np.float32)
+    vectors = numbers.normal(size=(9000, 16)).astype(np.float32)
     index = unspoken.SearchIndex.build(
-        home / "notes", [f"note {i}" for i in range(9000)], vectors, recall=0.5, memory=1 << 40, progress=False
+        home / "notes", [f"note {i}" for i in range(9000)], vectors, recall=1.0, progress=False
     )
     assert index.info().groups >= 2
     listen = f"127.0.0.1:{free_port()}"

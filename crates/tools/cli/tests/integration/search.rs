@@ -105,8 +105,9 @@ fn vectors_come_from_files_and_columns_and_queries_are_asked_together() {
         assert!(info.contains("documents   6, 4 coordinates") && info.contains("by hand"), "{info}");
     }
     let none = path("none");
-    let refused = [&build[..6], &["--vector-column", "v", &none]].concat();
-    assert!(complaint(&unspoken(&refused)).contains("--value"));
+    // Which columns are documents must be said: the vectors are none of them.
+    let refused = unspoken(&[&build[..6], &["--vector-column", "v", &none]].concat());
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--value"));
     let refused = [&build[..], &["--vector-column", "text", &none]].concat();
     let refused = complaint(&unspoken(&refused));
     assert!(refused.contains("record 0 of") && refused.contains("needed a list of numbers"), "{refused}");
@@ -193,11 +194,11 @@ fn a_collection_in_shards_is_searched_as_one() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let texts: String = (0..DOCUMENTS).map(|number| format!("note {number}\n")).collect();
     std::fs::write(path("notes.csv"), format!("text\n{texts}")).unwrap();
-    let vector = |number: usize| (1..=4).map(move |j| (number as f32 * 0.37 * j as f32).sin() + 0.01);
-    let vectors = npy(&format!("({DOCUMENTS}, 4)"), (0..DOCUMENTS).flat_map(vector));
+    let vector = |number: usize| (0..16).map(move |j| (number as f32 * (1.3 + j as f32 * 0.771) + 1.0).sin());
+    let vectors = npy(&format!("({DOCUMENTS}, 16)"), (0..DOCUMENTS).flat_map(vector));
     std::fs::write(path("vectors.npy"), vectors).unwrap();
     let (notes, vectors, collection) = (path("notes.csv"), path("vectors.npy"), path("notes"));
-    let build = ["search", "build", "--from", &notes, "--value", "text", "--vectors", &vectors, "--recall", "0.5"];
+    let build = ["search", "build", "--from", &notes, "--value", "text", "--vectors", &vectors, "--recall", "1"];
     text(&unspoken(&[&build[..], &[&collection]].concat()));
     let info = text(&unspoken(&["search", "info", &collection, "--json"]));
     let info: Value = serde_json::from_str(&info).unwrap();
@@ -215,7 +216,7 @@ fn a_collection_in_shards_is_searched_as_one() {
     let router = start(&["--search-router", &router, "--search-documents", &collection], "router keys");
     let state = path("state");
     let ask = |number: usize| {
-        std::fs::write(path("query.npy"), npy("(4,)", vector(number))).unwrap();
+        std::fs::write(path("query.npy"), npy("(16,)", vector(number))).unwrap();
         let target = ["search", "ask", "--url", &router.url, "--state-dir", &state, "-k", "1"];
         unspoken(&[&target[..], &["--vector", &path("query.npy")]].concat())
     };
