@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum ShardProblem {
     /// There are no shards.
-    #[error("found no shards, needed the address of each")]
+    #[error("shards of a router: found 0, needed the address of each shard")]
     None,
     /// A shard does not answer.
     #[error(
