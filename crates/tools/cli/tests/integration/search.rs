@@ -194,7 +194,13 @@ fn a_collection_in_shards_is_searched_as_one() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let texts: String = (0..DOCUMENTS).map(|number| format!("note {number}\n")).collect();
     std::fs::write(path("notes.csv"), format!("text\n{texts}")).unwrap();
-    let vector = |number: usize| (0..16).map(move |j| (number as f32 * (1.3 + j as f32 * 0.771) + 1.0).sin());
+    // In all directions.
+    let coordinate = |number: usize| {
+        let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let vector = |number: usize| (0..16).map(move |j| coordinate(16 * number + j));
     let vectors = npy(&format!("({DOCUMENTS}, 16)"), (0..DOCUMENTS).flat_map(vector));
     std::fs::write(path("vectors.npy"), vectors).unwrap();
     let (notes, vectors, collection) = (path("notes.csv"), path("vectors.npy"), path("notes"));
