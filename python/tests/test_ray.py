@@ -278,9 +278,7 @@ def test_a_collection_is_searched_through_kills_changes_and_rebuilds(home: Path)
     offer = cluster.Offer("search", home / "notes", replicas=2)
     listen = f"127.0.0.1:{free_port()}"
     with cluster.serve([offer], listen=listen, data_dir=home / "data", name="collection") as service:
-        asked = unspoken.SearchClient(
-            service.url, embed=embed_notes, state_dir=home / "state", max_wait=120, progress=False
-        )
+        asked = unspoken.SearchClient(service.url, embed=embed_notes, state_dir=home / "state", progress=False)
         assert asked.application == "search/notes"
         assert [asked.search(f"note {n}", k=2)[0].text for n in (0, 77, 199)] == ["note 0", "note 77", "note 199"]
         kill("ServeReplica")
@@ -307,7 +305,7 @@ def test_a_collection_in_shards_is_searched_as_one(home: Path) -> None:
     listen = f"127.0.0.1:{free_port()}"
     shards = cluster.CollectionShards(home / "notes", "search/notes", shards=2)
     with cluster.serve([shards], listen=listen, data_dir=home / "data", name="in-shards") as service:
-        asked = unspoken.SearchClient(service.url, state_dir=home / "state", max_wait=120, progress=False)
+        asked = unspoken.SearchClient(service.url, state_dir=home / "state", progress=False)
         for number in (0, 4567, 8999):
             clear = [found.document for found in index.search(vectors[number], k=5)]
             assert asked.search(vectors[number], k=1)[0].document == clear[0]
