@@ -236,14 +236,23 @@ impl ShardAccess for Address {
     }
 }
 
-/// A router, what its last shard answers, a query, and the right answer of that shard.
-static ROUTED: LazyLock<(SearchRouter<Address>, Arc<Mutex<Option<Vec<u8>>>>, Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
+/// A router, and a query.
+struct Routed {
+    router: SearchRouter<Address>,
+    query: Vec<u8>,
+    /// What the last shard answers.
+    answer: Arc<Mutex<Option<Vec<u8>>>>,
+    /// What it should answer.
+    right: Vec<u8>,
+}
+
+static ROUTED: LazyLock<Routed> = LazyLock::new(|| {
     let answer = Arc::new(Mutex::new(None));
     let address = |shard| Address(shard, if shard == GROUPS - 1 { Arc::clone(&answer) } else { Arc::default() });
     let shards = Arc::new(Shards::insecure_new((0..GROUPS).map(address).collect()).expect("shards of one index"));
     let (router, query) = (SearchRouter::new(shards, String::new()).expect("a router"), query(1));
     let right = SHARDS[GROUPS - 1].answer(&Request::new(CLIENT, &(), &query), &Call::default()).expect("an answer");
-    (router, answer, query, right)
+    Routed { router, query, answer, right }
 });
 
 /// `SearchRouter::answer`, when a shard answers with any bytes: an answer of the announced length, or an error after
@@ -251,7 +260,7 @@ static ROUTED: LazyLock<(SearchRouter<Address>, Arc<Mutex<Option<Vec<u8>>>>, Vec
 pub static SHARD_ANSWER: Target = Target {
     name: "search_shard_answer",
     run: |data| {
-        let (router, answer, query, _) = &*ROUTED;
+        let Routed { router, query, answer, .. } = &*ROUTED;
         *answer.lock().expect("no panic") = Some(data.to_vec());
         match router.answer(&Request::new(CLIENT, &(), query), &Call::default()) {
             Ok(joined) => {
@@ -265,15 +274,16 @@ pub static SHARD_ANSWER: Target = Target {
         }
     },
     repair: |data| {
-        data.resize(ROUTED.3.len() - CHECKSUM_BYTES, 0);
-        data[..ID_BYTES].copy_from_slice(&ID);
-        let (counts, _) = data[ID_BYTES..][..2 * BLOCKS].as_chunks_mut::<2>();
+        data.resize(ROUTED.right.len() - CHECKSUM_BYTES, 0);
+        // The id of the index, and the groups of the shard.
+        data[..ID_BYTES + 8].copy_from_slice(&ROUTED.right[..ID_BYTES + 8]);
+        let (counts, _) = data[ID_BYTES + 8..][..2 * BLOCKS].as_chunks_mut::<2>();
         for count in counts {
             *count = (u16::from_le_bytes(*count) % (*ROOM as u16 + 1)).to_le_bytes();
         }
         append_checksum(data);
     },
-    seeds: || vec![ROUTED.3.clone()],
+    seeds: || vec![ROUTED.right.clone()],
 };
 
 /// `SearchServer::answer`, decoding only: an accepted request is cancelled before the computation. Any request has a

@@ -17,6 +17,9 @@ pub struct Document {
     pub content: Vec<u8>,
 }
 
+/// Id, if there is one, and content.
+pub type DocumentParts<'a> = (Option<&'a [u8]>, &'a [u8]);
+
 impl Document {
     /// The record that is stored.
     ///
@@ -44,7 +47,7 @@ impl Document {
     ///
     /// # Errors
     /// As for [`Document::from_record`].
-    pub fn parts_of_record(record: &[u8]) -> Result<Option<(Option<&[u8]>, &[u8])>, IndexError> {
+    pub fn parts_of_record(record: &[u8]) -> Result<Option<DocumentParts<'_>>, IndexError> {
         if record.is_empty() {
             return Ok(None);
         }

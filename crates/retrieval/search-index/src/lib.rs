@@ -14,7 +14,7 @@ mod stored;
 mod vectors;
 
 pub use directory::{Directory, MAX_ASKED};
-pub use document::{Document, MAX_ID_BYTES};
+pub use document::{Document, DocumentParts, MAX_ID_BYTES};
 pub use edit::IndexEdit;
 pub use error::IndexError;
 pub use followed::FollowedIndex;

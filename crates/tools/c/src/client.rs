@@ -122,10 +122,11 @@ impl Opened {
 
     /// Takes up a newer description of the same service. Requests of the earlier one can no longer be read.
     pub(crate) fn update(&mut self, description: &[u8]) -> Result<(), Failure> {
-        Ok(match self {
+        match self {
             Opened::Pir(client) => client.update(description)?,
             Opened::Search(client) => client.update(description)?,
-        })
+        }
+        Ok(())
     }
 
     /// The secret, to store: at most [`UNSPOKEN_SECRET_BYTES`].
@@ -169,10 +170,11 @@ impl Opened {
 
     /// Checks everything in the answer to a request that can be checked without the secret.
     pub(crate) fn check_answer(&self, request: &UnspokenRequest, answer: &[u8]) -> Result<(), Failure> {
-        Ok(match self {
+        match self {
             Opened::Pir(client) => client.check_answer(request.0.of()?, answer)?,
             Opened::Search(client) => client.check_answer(request.0.of()?, answer)?,
-        })
+        }
+        Ok(())
     }
 }
 
