@@ -31,6 +31,7 @@ last() {
 }
 
 export RAYON_NUM_THREADS=1
+export LSAN_OPTIONS="suppressions=$PWD/fuzz/leaks.txt:print_suppressions=0"
 failed=0
 row='%-24s %10s %7s %7s %7s %8s  %s\n'
 printf "$row" target executions cover feature corpus peak_MiB result

@@ -220,19 +220,16 @@ pub static SHARD: Target = Target {
     seeds: || SHARDS.iter().map(SearchServer::describe).collect(),
 };
 
-/// A shard whose answer may be any bytes.
-struct Address(usize, Arc<Mutex<Option<Vec<u8>>>>);
+/// A shard, and what it answers to one query.
+struct Address(usize, Arc<Mutex<Vec<u8>>>);
 
 impl ShardAccess for Address {
     fn describe(&self) -> Result<Vec<u8>, ShardFailure> {
         Ok(SHARDS[self.0].describe())
     }
 
-    fn ask(&self, _: &ForwardedKeys, query: &[u8], _: usize, _: &Arc<AtomicBool>) -> Result<Vec<u8>, ShardFailure> {
-        if let Some(answer) = &*self.1.lock().expect("no panic") {
-            return Ok(answer.clone());
-        }
-        SHARDS[self.0].answer(&Request::new(CLIENT, &(), query), &Call::default()).map_err(|_| ShardFailure::NoAnswer)
+    fn ask(&self, _: &ForwardedKeys, _: &[u8], _: usize, _: &Arc<AtomicBool>) -> Result<Vec<u8>, ShardFailure> {
+        Ok(self.1.lock().expect("no panic").clone())
     }
 }
 
@@ -241,18 +238,20 @@ struct Routed {
     router: SearchRouter<Address>,
     query: Vec<u8>,
     /// What the last shard answers.
-    answer: Arc<Mutex<Option<Vec<u8>>>>,
+    answer: Arc<Mutex<Vec<u8>>>,
     /// What it should answer.
     right: Vec<u8>,
 }
 
 static ROUTED: LazyLock<Routed> = LazyLock::new(|| {
-    let answer = Arc::new(Mutex::new(None));
-    let address = |shard| Address(shard, if shard == GROUPS - 1 { Arc::clone(&answer) } else { Arc::default() });
-    let shards = Arc::new(Shards::insecure_new((0..GROUPS).map(address).collect()).expect("shards of one index"));
-    let (router, query) = (SearchRouter::new(shards, String::new()).expect("a router"), query(1));
-    let right = SHARDS[GROUPS - 1].answer(&Request::new(CLIENT, &(), &query), &Call::default()).expect("an answer");
-    Routed { router, query, answer, right }
+    let query = query(1);
+    let request = Request::new(CLIENT, &(), &query);
+    let right = |shard: usize| SHARDS[shard].answer(&request, &Call::default()).expect("an answer");
+    let addresses: Vec<Address> = (0..GROUPS).map(|shard| Address(shard, Arc::new(Mutex::new(right(shard))))).collect();
+    let answer = Arc::clone(&addresses[GROUPS - 1].1);
+    let shards = Arc::new(Shards::insecure_new(addresses).expect("shards of one index"));
+    let router = SearchRouter::new(shards, String::new()).expect("a router");
+    Routed { router, answer, right: right(GROUPS - 1), query }
 });
 
 /// `SearchRouter::answer`, when a shard answers with any bytes: an answer of the announced length, or an error after
@@ -261,7 +260,7 @@ pub static SHARD_ANSWER: Target = Target {
     name: "search_shard_answer",
     run: |data| {
         let Routed { router, query, answer, .. } = &*ROUTED;
-        *answer.lock().expect("no panic") = Some(data.to_vec());
+        *answer.lock().expect("no panic") = data.to_vec();
         match router.answer(&Request::new(CLIENT, &(), query), &Call::default()) {
             Ok(joined) => {
                 assert_eq!(joined.len(), described().answer_bytes(1));
