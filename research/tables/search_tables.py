@@ -62,8 +62,8 @@ asked, beside our planner's first layout with a tenth of its blocks asked.
     PLANNER: """\
 Passes over tables of random bytes on one thread, with the seconds that the planner of layouts predicts. The constants
 fit all passes with the least squares of relative errors: a query costs `planner_query`, a group `planner_group`, a
-query and group `planner_packing`, a byte `planner_pass`, a byte and query `planner_product`; the planner has the last
-three.
+query and group `planner_packing`, a byte `planner_pass`, a byte and query `planner_product`. The planner's were fitted
+on a machine without AVX-512.
 """,
 }
 

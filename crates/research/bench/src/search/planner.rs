@@ -119,8 +119,10 @@ fn constants(harness: &mut Harness<'_>, parameters: &PirParameters, measured: &[
     // The planner's constants, from what it predicts for a pass over nothing, and over a block.
     let seconds = |layout| Plan::new(parameters, &wish(1, WIDTH), layout).core_seconds;
     let gigabyte = 1e9 / (WIDTH * parameters.ring().degree()) as f64;
-    let (packing, pass) = (seconds([0, 1, 1]), seconds([1, 1, 0]));
-    let planner = [0.0, 0.0, packing, pass * gigabyte, (seconds([1, 1, 1]) - packing - pass) * gigabyte];
+    let (query, group, block) = (seconds([0, 0, 1]), seconds([0, 1, 0]), seconds([1, 1, 0]));
+    let packing = seconds([0, 1, 1]) - query - group;
+    let [pass, product] = [block - group, seconds([1, 1, 1]) - query - block - packing];
+    let planner = [query, group, packing, pass * gigabyte, product * gigabyte];
     for ((metric, _), (ours, theirs)) in CONSTANTS.into_iter().zip(found.into_iter().zip(planner)) {
         let params = params! {
             "preset": parameters.name(), "backend": parameters.ring().backend().name(), "threads": 1,
