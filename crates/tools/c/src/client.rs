@@ -81,15 +81,7 @@ impl UnspokenClient {
 
 impl Opened {
     /// The client of retrieval.
-    pub(crate) fn pir(&self) -> Result<&OpenedHalf<PirClient>, Failure> {
-        match self {
-            Opened::Pir(client) => Ok(client),
-            Opened::Search(_) => Err(Failure::Kind { found: "unspoken_search_open", needed: "unspoken_pir_open" }),
-        }
-    }
-
-    /// As [`Opened::pir`].
-    pub(crate) fn pir_mut(&mut self) -> Result<&mut OpenedHalf<PirClient>, Failure> {
+    pub(crate) fn pir(&mut self) -> Result<&mut OpenedHalf<PirClient>, Failure> {
         match self {
             Opened::Pir(client) => Ok(client),
             Opened::Search(_) => Err(Failure::Kind { found: "unspoken_search_open", needed: "unspoken_pir_open" }),
@@ -97,15 +89,7 @@ impl Opened {
     }
 
     /// The client of search.
-    pub(crate) fn search(&self) -> Result<&OpenedHalf<SearchClient>, Failure> {
-        match self {
-            Opened::Search(client) => Ok(client),
-            Opened::Pir(_) => Err(Failure::Kind { found: "unspoken_pir_open", needed: "unspoken_search_open" }),
-        }
-    }
-
-    /// As [`Opened::search`].
-    pub(crate) fn search_mut(&mut self) -> Result<&mut OpenedHalf<SearchClient>, Failure> {
+    pub(crate) fn search(&mut self) -> Result<&mut OpenedHalf<SearchClient>, Failure> {
         match self {
             Opened::Search(client) => Ok(client),
             Opened::Pir(_) => Err(Failure::Kind { found: "unspoken_pir_open", needed: "unspoken_search_open" }),
@@ -244,7 +228,7 @@ mod tests {
         let description = description();
         let (mut one, mut other) = (opened_with(&description), opened_with(&description));
         let ask = |client: &mut Opened, questions: &[Question]| -> Result<UnspokenRequest, Failure> {
-            Ok(UnspokenRequest::new(client.pir_mut()?.ask(questions)?))
+            Ok(UnspokenRequest::new(client.pir()?.ask(questions)?))
         };
         let request = ask(&mut one, &[Question::Index(7)]).unwrap();
         let refused = |client: &Opened| {

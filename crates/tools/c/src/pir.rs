@@ -77,7 +77,7 @@ pub unsafe extern "C" fn unspoken_pir_ask_indices(
             let indices = array("indices", indices, count)?;
             let questions: Vec<Question> = indices.iter().map(|&index| Question::Index(index)).collect();
             check("request", request)?;
-            hand_out("request", request, UnspokenRequest::new(opened.pir_mut()?.ask(&questions)?))
+            hand_out("request", request, UnspokenRequest::new(opened.pir()?.ask(&questions)?))
         })
     }
 }
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn unspoken_pir_ask_keys(
             let key = |(&key, &length): (&*const u8, &usize)| Ok(Question::Key(bytes("a key", key, length)?.to_vec()));
             let questions: Vec<Question> = keys.iter().zip(lengths).map(key).collect::<Result<_, Failure>>()?;
             check("request", request)?;
-            hand_out("request", request, UnspokenRequest::new(opened.pir_mut()?.ask(&questions)?))
+            hand_out("request", request, UnspokenRequest::new(opened.pir()?.ask(&questions)?))
         })
     }
 }

@@ -118,7 +118,7 @@ pub unsafe extern "C" fn unspoken_search_ask(
     // SAFETY: the caller's promises.
     unsafe {
         run_opened(client, |opened| {
-            let client = opened.search_mut()?;
+            let client = opened.search()?;
             let needed = client.half().description().shape().width();
             if width != needed {
                 let (found, needed) = (format!("{width} coordinates"), format!("{needed}, as the documents have"));
