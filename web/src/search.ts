@@ -3,20 +3,21 @@
  * the same service.
  *
  * What is sent depends on the number of wanted documents alone. As many are fetched as are wanted, whether so many were
- * found or not, and also after an answer that cannot be read. If the collection was rebuilt between the two steps, both
+ * found or not, and also after an answer that cannot be read. If the collection was changed between the two steps, both
  * are done again: that is known from what is not encrypted, and does not depend on whether answers could be read.
  */
 
 import { UnspokenError } from "./errors.js";
 import { summed } from "./exchange.js";
 import type { ApplicationInfo, Asked, Costs, Found, FoundDocument, Progress } from "./messages.js";
+import { sleep } from "./transport.js";
 import type { Collection, Document, Hits, Question, Retrieved, SearchQuestion } from "./wasm/unspoken_web.js";
 
 /** Documents that are fetched, if the caller does not say how many, and at most. */
 export const DOCUMENTS = 10;
 const MOST_DOCUMENTS = 1000;
-/** Times that a search is done, if the collection is rebuilt meanwhile. */
-const ATTEMPTS = 3;
+/** Seconds before a search is done again, if the collection is changed meanwhile. */
+const PAUSES = [0.3, 0.9, 1.8];
 
 type Report = (progress: Progress) => void;
 
@@ -39,8 +40,8 @@ export interface Parts {
   documents: Asking;
   /** Reads a record. */
   documentOf: (record: Uint8Array) => Document | undefined;
-  /** The number of the build from which an answer with documents is. */
-  buildOf: (answer: Uint8Array) => number | undefined;
+  /** Whether an answer with documents has those that an answer with scores can name. */
+  hasDocumentsOf: (documents: Uint8Array, scores: Uint8Array) => boolean;
 }
 
 /** Finds the documents nearest to a vector or a text, and fetches them. */
@@ -68,18 +69,21 @@ export async function find(
   // Before the first question, so that the time of its answer says nothing.
   await documents.prepare(report, signal);
   const costs: Costs[] = [];
-  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    const found = await findInOneBuild(parts, { ...question, most }, costs, report, signal);
+  for (const pause of [...PAUSES, undefined]) {
+    const found = await findInOneVersion(parts, { ...question, most }, costs, report, signal);
     if (found !== undefined) {
       return { documents: found, ...summed(costs) };
     }
+    if (pause !== undefined) {
+      await sleep(pause, signal);
+    }
   }
-  throw new UnspokenError("mismatch", "search: the collection was rebuilt again and again meanwhile; ask again later");
+  throw new UnspokenError("mismatch", "search: the collection was changed again and again meanwhile; ask again later");
 }
 
-/** As `find`; nothing if the documents are of another build than the index. */
-async function findInOneBuild(
-  { index, documents, documentOf, buildOf }: Parts,
+/** As `find`; nothing if the index or the documents were changed between both steps. */
+async function findInOneVersion(
+  { index, documents, documentOf, hasDocumentsOf }: Parts,
   question: SearchQuestion & { most: number },
   costs: Costs[],
   report: Report,
@@ -91,10 +95,9 @@ async function findInOneBuild(
   const wanted = Array.from({ length: question.most }, (_, at) => ({ index: hits[at]?.position ?? 0 }));
   const fetched = await outcome((arrived) => documents.ask(wanted, report, signal, arrived));
   costs.push(...[searched.asked, fetched.asked].filter((asked) => asked !== undefined));
-  // Which build an answer is from is not encrypted. Before all else: whether both steps are done again must not depend
+  // Which version an answer is from is not encrypted. Before all else: whether both steps are done again must not depend
   // on what was read.
-  const build = index.collection?.build;
-  if (fetched.answers.some((answer) => buildOf(answer) !== build)) {
+  if (fetched.answers.some((answer) => searched.answers.some((scores) => !hasDocumentsOf(answer, scores)))) {
     return undefined;
   }
   const answers = read(searched, fetched).answers as Retrieved[];

@@ -364,7 +364,8 @@ async function sampleOf(body: Uint8Array | Blob | undefined): Promise<Uint8Array
     : body.slice(0, SAMPLE_BYTES);
 }
 
-async function sleep(seconds: number, signal: AbortSignal | undefined): Promise<void> {
+/** Waits, unless it is aborted. */
+export async function sleep(seconds: number, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     if (signal?.aborted) {
       reject(cancelled());

@@ -17,7 +17,7 @@ import { Transport, cancelled } from "./transport.js";
 import init, {
   type InitOutput,
   Kernels,
-  buildOf,
+  hasDocumentsOf,
   documentOf,
   panicPlace,
   type Question,
@@ -77,7 +77,7 @@ const handlers: {
     if (documents === undefined) {
       throw new UnspokenError("argument", `${name}: found kind ${index.info.kind}, needed kind search; use ask`);
     }
-    return await find({ index, documents, documentOf, buildOf }, question, report, signal);
+    return await find({ index, documents, documentOf, hasDocumentsOf }, question, report, signal);
   },
   async continueText({ report, signal }, name: string, text: TextToContinue) {
     return await connected(name).continueText(text, report, signal);

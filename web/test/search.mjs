@@ -7,7 +7,7 @@ import { test } from "node:test";
 
 import { UnspokenError } from "../dist/errors.js";
 import { find, withDocuments } from "../dist/search.js";
-import { ClearModel, buildOf, documentOf, initSync } from "../dist/wasm/unspoken_web.js";
+import { ClearModel, documentOf, hasDocumentsOf, initSync } from "../dist/wasm/unspoken_web.js";
 
 initSync({ module: readFileSync(new URL("../dist/wasm/unspoken_web_bg.wasm", import.meta.url)) });
 
@@ -22,7 +22,7 @@ const HITS = [
   { position: 7, cosine: 0.5 },
   { position: 3, cosine: 0.25 },
 ];
-const BUILD = 0x9abcdef0;
+const BUILD = 0x1abcdef0;
 
 /** The record of a document, as `unspoken search build` stores it. */
 function record(id, content) {
@@ -32,10 +32,19 @@ function record(id, content) {
 }
 
 /** An answer of the documents of a build, as far as it is not encrypted: its version. */
-function answerOf(build) {
-  const version = Buffer.alloc(16);
-  version.writeBigUInt64LE((BigInt(build) << 32n) + 5n);
-  return version;
+function answerOf(build, version = 5) {
+  const answer = Buffer.alloc(16);
+  answer.writeBigUInt64LE((BigInt(build) << 32n) + BigInt(version));
+  return answer;
+}
+
+/** An answer with scores of a build, as far as it is not encrypted: its id, and the versions of the documents. */
+function scoresOf(build, first = 5, last = 5) {
+  const answer = Buffer.alloc(24);
+  answer.writeUInt32LE(2 * build);
+  answer.writeUInt32LE(first, 16);
+  answer.writeUInt32LE(last, 20);
+  return answer;
 }
 
 const unreadable = () => new UnspokenError("unreadable", "the answer cannot be read");
@@ -58,12 +67,11 @@ async function searched({ hits = [HITS], fetched = [[BUILD]], builds = [BUILD], 
   };
   const index = {
     info: { name: "search/notes", kind: "search" },
-    collection: { build: BUILD },
+    collection: {},
     async ask([question], _report, _signal, arrived) {
       sent.push(["search", question]);
-      this.collection = { build: next(builds) };
       const found = next(hits);
-      return await answered(arrived, [Buffer.alloc(16)], found instanceof Error ? found : [{ hits: found }]);
+      return await answered(arrived, [scoresOf(next(builds))], found instanceof Error ? found : [{ hits: found }]);
     },
   };
   const documents = {
@@ -81,7 +89,11 @@ async function searched({ hits = [HITS], fetched = [[BUILD]], builds = [BUILD], 
   };
   const question = { vector: [1, 0], most };
   try {
-    return { found: await find({ index, documents, documentOf, buildOf }, question, nothing, signal), sent, documents };
+    return {
+      found: await find({ index, documents, documentOf, hasDocumentsOf }, question, nothing, signal),
+      sent,
+      documents,
+    };
   } catch (error) {
     return { error, sent, documents };
   }
@@ -127,7 +139,7 @@ test("a collection that was rebuilt is searched again, whether its answers could
   }
   const never = await searched({ fetched: [[BUILD + 1]] });
   assert.equal(never.error.code, "mismatch");
-  assert.deepEqual(steps(never.sent), [...twice, "search", "fetch 4"]);
+  assert.deepEqual(steps(never.sent), [...twice, "search", "fetch 4", "search", "fetch 4"]);
 });
 
 test("what cannot be asked is refused before anything is sent", async () => {
@@ -143,8 +155,14 @@ test("records that are no documents are refused, and removed ones are none", () 
   for (const malformed of [[1], [3, 0, 1], [255, 255, 0]]) {
     assert.throws(() => documentOf(Uint8Array.from(malformed)), { code: "unreadable" });
   }
-  assert.equal(buildOf(new Uint8Array(7)), undefined);
-  assert.equal(buildOf(answerOf(BUILD)), BUILD);
+  assert.equal(hasDocumentsOf(new Uint8Array(7), scoresOf(BUILD)), false);
+  assert.equal(hasDocumentsOf(answerOf(BUILD), new Uint8Array(23)), false);
+  const fitting = (version, first, last) => hasDocumentsOf(answerOf(BUILD, version), scoresOf(BUILD, first, last));
+  assert.deepEqual(
+    [4, 5, 6, 7, 8].map((version) => fitting(version, 5, 6)),
+    [false, true, true, true, false],
+  );
+  assert.equal(fitting(5, 5, 4), false);
   assert.equal(ClearModel.open("search", new Uint8Array()), undefined);
 });
 

@@ -485,14 +485,15 @@ enum UnspokenStatus unspoken_search_hits_get(const struct UnspokenSearchHits *hi
 void unspoken_search_hits_free(struct UnspokenSearchHits *hits);
 
 /**
- * Checks whether documents of this version, of unspoken_pir_answer_version, are those of the collection that was
- * searched. UNSPOKEN_STATUS_MISMATCH tells that the collection was built again meanwhile: update both clients with
- * what the service tells now, and search again. Check the versions of all answers before you read the first of them.
+ * Checks whether documents of this version, of unspoken_pir_answer_version, are those that `answer`, of a search, can
+ * name. UNSPOKEN_STATUS_MISMATCH tells that the collection was changed or built again meanwhile: wait a second, update
+ * both clients with what the service tells then, and search again. Check the versions of all answers before you read
+ * the first of them.
  *
  * # Safety
- * `client` is not freed.
+ * `answer` has `length` bytes.
  */
-enum UnspokenStatus unspoken_search_check_version(const struct UnspokenClient *client, uint64_t version);
+enum UnspokenStatus unspoken_search_check_version(const uint8_t *answer, size_t length, uint64_t version);
 
 /**
  * Finds id and content in a record that was fetched. They lie within the record. `id` is NULL if the document has no

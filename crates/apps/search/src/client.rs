@@ -41,6 +41,13 @@ pub struct SearchClient {
 }
 
 impl SearchClient {
+    /// Whether documents of this version have all documents that an answer can name, except those that were removed
+    /// since. If they do not, a change or a new build of the index was taken up between both: search again. Neither the
+    /// version nor that of the answer is encrypted, so this says nothing of what was asked or found.
+    pub fn has_version_of(answer: &[u8], version: u64) -> bool {
+        message::has_version_of(answer, version)
+    }
+
     fn check_count(&self, questions: usize) -> Result<(), SearchError> {
         let most = self.batch();
         match (1..=most).contains(&questions) {
@@ -182,7 +189,7 @@ impl ClientHalf for SearchClient {
     }
 
     fn read(&self, answer: &[u8], questions: &[EncodedVector]) -> Result<Vec<Vec<Hit>>, SearchError> {
-        let AnswerContent { counts, responses: content } =
+        let AnswerContent { counts, responses: content, .. } =
             AnswerContent::read(&self.description, answer, questions.len())?;
         let responses = self.description.directory().asked() * self.description.shape().groups();
         let length = responses * ScoreResponse::byte_len(self.description.parameters());
@@ -237,7 +244,7 @@ mod tests {
         let question = client.encode(&[vectors.row(7).to_vec()]).unwrap();
         let query = client.query(&question).unwrap();
         let answer = server.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::default()).unwrap();
-        let AnswerContent { counts, responses } = AnswerContent::read(&client.description, &answer, 1).unwrap();
+        let AnswerContent { counts, responses, .. } = AnswerContent::read(&client.description, &answer, 1).unwrap();
         let length = ScoreResponse::byte_len(&parameters);
         let clusters = question[0].blocks.iter().flat_map(|&block| 2 * block..2 * block + 2);
         let mut sorted = Vec::new();

@@ -9,7 +9,7 @@ use unspoken_protocol::{
     ApplicationDescription, CHECKSUM_BYTES, Handshake, KeySetId, PirPresets, Protocol, ProtocolError, Registration,
     append_description_checksum, checked_description, limits,
 };
-use unspoken_search_index::{Directory, ID_BYTES, MAX_ASKED, StoredIndex, build_number};
+use unspoken_search_index::{Directory, ID_BYTES, MAX_ASKED, StoredIndex};
 
 use crate::error::SearchError;
 use crate::proto;
@@ -22,6 +22,9 @@ const PROTOCOL: Protocol = Protocol { kind: "search", version: PROTOCOL_VERSION 
 
 /// Bytes of the number of columns of a cluster in an answer.
 pub(crate) const COUNT_BYTES: usize = size_of::<u16>();
+
+/// Bytes of the versions of the documents in an answer.
+pub(crate) const VERSION_BYTES: usize = 2 * size_of::<u32>();
 
 /// Bytes that name the groups of a shard in its answer.
 pub(crate) const PART_BYTES: usize = 2 * size_of::<u32>();
@@ -167,11 +170,6 @@ impl Description {
         self.id
     }
 
-    /// The upper 32 bits of the versions of the documents of this build.
-    pub fn build_number(&self) -> u32 {
-        build_number(self.id)
-    }
-
     /// Name of the application from which documents are fetched, by position; empty if there is none.
     pub fn documents(&self) -> &str {
         &self.documents
@@ -214,7 +212,8 @@ impl Description {
     fn answer_bytes_of(&self, groups: usize, questions: usize) -> usize {
         let responses = self.directory.asked() * groups;
         let counts = self.shape.blocks() * groups * COUNT_BYTES;
-        ID_BYTES + counts + questions * responses * ScoreResponse::byte_len(&self.parameters) + CHECKSUM_BYTES
+        let responses = questions * responses * ScoreResponse::byte_len(&self.parameters);
+        ID_BYTES + VERSION_BYTES + counts + responses + CHECKSUM_BYTES
     }
 }
 

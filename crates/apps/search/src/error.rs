@@ -15,8 +15,9 @@ pub enum SearchError {
     /// A query, its vector, or scores cannot be used.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// The service has another index than the one that it described. Nothing was found.
-    #[error("search: the index of the service was replaced meanwhile; ask again")]
+    /// The service has another index than the one that it described, or documents of another version of it. Nothing was
+    /// found.
+    #[error("search: the collection of the service was changed meanwhile; ask again in a few seconds")]
     Replaced,
     /// A shard of the index does not answer, or does not fit the others.
     #[error(transparent)]

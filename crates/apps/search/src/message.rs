@@ -6,9 +6,9 @@ use unspoken_pir_scheme::dense::RowsQuery;
 use unspoken_pir_scheme::dense::scores::{ScoreResponse, ScoreShape};
 use unspoken_protocol::{append_checksum, checked};
 
-use unspoken_search_index::ID_BYTES;
+use unspoken_search_index::{ID_BYTES, build_number};
 
-use crate::description::{COUNT_BYTES, Description, PART_BYTES};
+use crate::description::{COUNT_BYTES, Description, PART_BYTES, VERSION_BYTES};
 use crate::error::SearchError;
 
 /// Writes queries, those of each question one after the other.
@@ -36,15 +36,16 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Ve
         .collect::<Result<_, _>>()?)
 }
 
-/// Writes the number of columns of each cluster, and the responses to all queries, those of each query one after the
-/// other. The answer of a shard has those of its groups, which come first.
+/// Writes the versions of the documents, the number of columns of each cluster, and the responses to all queries, those
+/// of each query one after the other. The answer of a shard has those of its groups, which it names.
 pub(crate) fn write_answer(
     description: &Description,
     part: Option<Range<usize>>,
+    versions: [u32; 2],
     counts: &[u32],
     responses: &[Vec<ScoreResponse>],
 ) -> Vec<u8> {
-    let mut bytes = description.id().to_vec();
+    let mut bytes = front(description, versions);
     part.iter().for_each(|range| bytes.extend(name_of(range)));
     let groups = description.shape().groups();
     for block in counts.chunks_exact(groups) {
@@ -55,6 +56,30 @@ pub(crate) fn write_answer(
     responses.iter().flatten().for_each(|response| bytes.extend(response.to_bytes()));
     append_checksum(&mut bytes);
     bytes
+}
+
+/// The beginning of an answer: the id of the index, and the versions of the documents.
+fn front(description: &Description, versions: [u32; 2]) -> Vec<u8> {
+    let mut bytes = description.id().to_vec();
+    bytes.extend(versions.iter().flat_map(|version| version.to_le_bytes()));
+    bytes
+}
+
+/// Whether documents of this version have all documents that an answer with scores can name, except those that were
+/// removed since. Neither is encrypted.
+pub(crate) fn has_version_of(answer: &[u8], version: u64) -> bool {
+    let Some((id, after)) = answer.split_first_chunk::<ID_BYTES>() else { return false };
+    let Some((versions, _)) = after.split_first_chunk::<VERSION_BYTES>() else { return false };
+    let [first, last] = read_versions(versions);
+    // The next version only adds documents, which the index of this answer does not know.
+    let fitting = u64::from(first)..=u64::from(last) + 1;
+    let (build, version) = (version >> u32::BITS, version & u64::from(u32::MAX));
+    build == u64::from(build_number(*id)) && first <= last && fitting.contains(&version)
+}
+
+fn read_versions(bytes: &[u8; VERSION_BYTES]) -> [u32; 2] {
+    let (numbers, _) = bytes.as_chunks();
+    [u32::from_le_bytes(numbers[0]), u32::from_le_bytes(numbers[1])]
 }
 
 /// The groups of a shard: the first one, and their number.
@@ -68,6 +93,8 @@ fn name_of(part: &Range<usize>) -> [u8; PART_BYTES] {
 
 /// An answer to a number of questions, after checks of all that is not encrypted.
 pub(crate) struct AnswerContent<'a> {
+    /// Versions of the documents that belong to it, the first and the last.
+    versions: [u32; 2],
     /// Columns of each cluster that have or had a document: the first ones.
     pub(crate) counts: Vec<usize>,
     /// The bytes of the responses to the queries.
@@ -79,7 +106,8 @@ impl<'a> AnswerContent<'a> {
     pub(crate) fn read(description: &Description, bytes: &'a [u8], questions: usize) -> Result<Self, SearchError> {
         let content = of_index(description, checked("answer", bytes)?)?;
         check_length(bytes, description.answer_bytes(questions))?;
-        Self::split(description, description.shape().groups(), content)
+        let (versions, content) = content.split_first_chunk().expect("an answer of this length has versions");
+        Self::split(description, description.shape().groups(), read_versions(versions), content)
     }
 
     /// Reads the answer of a shard with these groups from untrusted bytes.
@@ -91,8 +119,11 @@ impl<'a> AnswerContent<'a> {
     ) -> Result<Self, SearchError> {
         let content = of_index(description, checked("answer", bytes)?)?;
         check_length(bytes, description.part_answer_bytes(part.len(), questions))?;
+        let (versions, content) = content.split_first_chunk().expect("an answer of this length has versions");
         match content.split_first_chunk::<PART_BYTES>() {
-            Some((name, content)) if *name == name_of(&part) => Self::split(description, part.len(), content),
+            Some((name, content)) if *name == name_of(&part) => {
+                Self::split(description, part.len(), read_versions(versions), content)
+            }
             _ => {
                 let needed = format!("{} to {}", part.start, part.end);
                 Err(SearchError::mismatch("answer of a shard", "other groups", needed))
@@ -101,13 +132,18 @@ impl<'a> AnswerContent<'a> {
     }
 
     /// The parts of a content of the right length, of so many groups.
-    fn split(description: &Description, groups: usize, content: &'a [u8]) -> Result<Self, SearchError> {
+    fn split(
+        description: &Description,
+        groups: usize,
+        versions: [u32; 2],
+        content: &'a [u8],
+    ) -> Result<Self, SearchError> {
         let (counts, responses) = content.split_at(description.shape().blocks() * groups * COUNT_BYTES);
         let (counts, _) = counts.as_chunks::<COUNT_BYTES>();
         let counts: Vec<usize> = counts.iter().map(|&count| usize::from(u16::from_le_bytes(count))).collect();
         let room = ScoreShape::cluster_documents(description.parameters());
         match counts.iter().find(|&&count| count > room) {
-            None => Ok(AnswerContent { counts, responses }),
+            None => Ok(AnswerContent { versions, counts, responses }),
             Some(count) => {
                 let found = format!("{count} documents in a cluster");
                 Err(SearchError::mismatch("answer", found, format!("at most {room}")))
@@ -133,7 +169,8 @@ fn of_index<'a>(description: &Description, bytes: &'a [u8]) -> Result<&'a [u8], 
 }
 
 /// Puts the answers of all shards together, which come with their groups and in the order of those, to the answer to
-/// `questions` questions that the whole index gives.
+/// `questions` questions that the whole index gives. If not all shards have taken up a change, no version of the
+/// documents may belong to all of their scores.
 pub(crate) fn join_answers(
     description: &Description,
     answers: &[(usize, AnswerContent<'_>)],
@@ -141,7 +178,10 @@ pub(crate) fn join_answers(
 ) -> Vec<u8> {
     let (blocks, queries) = (description.shape().blocks(), questions * description.directory().asked());
     let each = ScoreResponse::byte_len(description.parameters());
-    let mut bytes = description.id().to_vec();
+    let versions = || answers.iter().map(|(_, answer)| answer.versions);
+    let first = versions().map(|[first, _]| first).max().unwrap_or_default();
+    let last = versions().map(|[_, last]| last).min().unwrap_or_default();
+    let mut bytes = front(description, [first, last]);
     for block in 0..blocks {
         for (groups, answer) in answers {
             let counts = &answer.counts[block * groups..(block + 1) * groups];

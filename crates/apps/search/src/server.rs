@@ -149,14 +149,15 @@ impl<V: IndexVersions> ServerHalf for SearchServer<V> {
     /// All requests are answered from one version. Those for another build are refused.
     fn answer_together(&self, requests: &[Request<'_, ()>], call: &Call<'_>) -> Vec<Result<Vec<u8>, SearchError>> {
         let served = self.served();
-        let (description, counts) = (&served.description, served.index.counts());
+        let (description, index) = (&served.description, &served.index);
         let answer = |some: &[(&Request<'_, ()>, &Vec<RowsQuery>)]| {
             let queries: Vec<_> = some.iter().map(|&(_, queries)| queries).collect();
             let responses = served.respond(&queries, call.cancel)?;
-            Ok(responses
-                .iter()
-                .map(|responses| message::write_answer(description, served.part(), counts, responses))
-                .collect())
+            let write = |responses: &Vec<Vec<ScoreResponse>>| {
+                let (versions, counts) = (index.document_versions(), index.counts());
+                message::write_answer(description, served.part(), versions, counts, responses)
+            };
+            Ok(responses.iter().map(write).collect())
         };
         let read = |request: &Request<'_, ()>| message::read_request(description, request.query);
         together::answer_readable(requests, read, |some| together::answer_all_or_each(some, &answer))

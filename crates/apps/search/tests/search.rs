@@ -11,7 +11,9 @@ use unspoken_protocol::{
     Registration, Request, ServerHalf, ShardAccess, ShardFailure, ShardProblem, append_checksum,
 };
 use unspoken_search::{Description, SearchClient, SearchError, SearchRouter, SearchServer, Shards};
-use unspoken_search_index::{About, Index, IndexEdit, IndexPart, IndexVersions, Plan, StoredIndex, Wish, directions};
+use unspoken_search_index::{
+    About, Index, IndexEdit, IndexPart, IndexVersions, Plan, StoredIndex, Wish, build_number, directions,
+};
 
 const WIDTH: usize = 32;
 const DOCUMENTS: usize = 6000;
@@ -185,14 +187,14 @@ fn a_client_finds_what_was_added_after_it_connected() {
     assert!(nearest().cosine < 0.9);
     let mut edit = IndexEdit::open(fixture.dir.path()).unwrap();
     let position = edit.add(&vector).unwrap();
-    edit.commit().unwrap();
+    edit.commit([2, 2]).unwrap();
     fixture.refresh();
     let found = nearest();
     assert_eq!(found.position, position);
     assert!((found.cosine - 1.0).abs() < 0.02, "{found:?}");
     assert_eq!(fixture.description().document_count(), DOCUMENTS as u64 + 1);
     edit.remove(position);
-    edit.commit().unwrap();
+    edit.commit([2, 2]).unwrap();
     fixture.refresh();
     assert_ne!(nearest().position, position);
 }
@@ -205,7 +207,7 @@ fn counts_that_no_cluster_has_are_refused() {
     let query = client.query(&encoded).unwrap();
     let answer = fixture.ask(&query).unwrap();
     let mut content = answer[..answer.len() - CHECKSUM_BYTES].to_vec();
-    content[16..18].copy_from_slice(&2048u16.to_le_bytes());
+    content[24..26].copy_from_slice(&2048u16.to_le_bytes());
     append_checksum(&mut content);
     let refused = client.check_answer(&content, 1).unwrap_err();
     assert!(refused.to_string().contains("2048 documents in a cluster"), "{refused}");
@@ -326,13 +328,20 @@ fn a_router_gives_the_answers_of_the_whole_index() {
     // A document that only one shard has taken up yet.
     let mut edit = IndexEdit::open(fixture.dir.path()).unwrap();
     let position = edit.add(&fixture.vectors.row(5).to_vec()).unwrap();
-    edit.commit().unwrap();
+    edit.commit([2, 2]).unwrap();
     let mut known = 0;
+    let build = u64::from(build_number([1; 16])) << 32;
+    let fitting = |answer: &[u8]| -> Vec<u64> {
+        (0..5).filter(|version| SearchClient::has_version_of(answer, build | version)).collect()
+    };
+    assert_eq!(fitting(&answer), [1, 2], "the next version only adds documents");
     for (address, number) in addresses.iter().zip([2, 3, 1]) {
         address.put(Address::shard(&fixture, number, 3));
         assert_eq!(shards.look(), Ok(true));
         let hits = client.read(&ask().unwrap(), &encoded).unwrap().remove(0);
         known += usize::from(hits.iter().any(|hit| hit.position == position));
+        let versions: &[u64] = if number == 1 { &[2, 3] } else { &[] };
+        assert_eq!(fitting(&ask().unwrap()), versions, "no version belongs to answers of two");
     }
     assert!((1..=3).contains(&known), "{known}");
     assert_eq!(shards.agreed().index().document_count(), DOCUMENTS as u64 + 1);

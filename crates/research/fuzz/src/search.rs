@@ -21,7 +21,7 @@ use unspoken_search::{
 };
 use unspoken_search_index::{
     About, Document, ID_BYTES, Index, IndexEdit, IndexPart, IndexVersions, MAX_ASKED, Plan, StoredIndex, Wish,
-    build_directory, directions,
+    build_directory, build_number, directions,
 };
 
 use crate::files::Directory;
@@ -69,6 +69,9 @@ const GROUPS: usize = 2;
 const ASKED: usize = 2;
 const DOCUMENTS: usize = 60;
 const ID: [u8; ID_BYTES] = [9; ID_BYTES];
+
+/// Bytes of the id of the index and of the versions of the documents, at the beginning of an answer.
+const FRONT: usize = ID_BYTES + 8;
 const QUESTION: [f32; WIDTH] = [0.5, -2.0, 0.25, 1.0];
 
 /// Coordinates of a vector in a repaired description, at most, and blocks and groups.
@@ -274,9 +277,9 @@ pub static SHARD_ANSWER: Target = Target {
     },
     repair: |data| {
         data.resize(ROUTED.right.len() - CHECKSUM_BYTES, 0);
-        // The id of the index, and the groups of the shard.
-        data[..ID_BYTES + 8].copy_from_slice(&ROUTED.right[..ID_BYTES + 8]);
-        let (counts, _) = data[ID_BYTES + 8..][..2 * BLOCKS].as_chunks_mut::<2>();
+        // The id of the index, the versions of the documents, and the groups of the shard.
+        data[..FRONT + 8].copy_from_slice(&ROUTED.right[..FRONT + 8]);
+        let (counts, _) = data[FRONT + 8..][..2 * BLOCKS].as_chunks_mut::<2>();
         for count in counts {
             *count = (u16::from_le_bytes(*count) % (*ROOM as u16 + 1)).to_le_bytes();
         }
@@ -344,7 +347,7 @@ pub static ANSWER: Target = Target {
         let clusters = clusters.iter().flat_map(|&block| block * GROUPS..(block + 1) * GROUPS);
         let content = checked("answer", data).expect("it was read");
         let count = |cluster: usize| {
-            let at = ID_BYTES + 2 * cluster;
+            let at = FRONT + 2 * cluster;
             usize::from(u16::from_le_bytes([content[at], content[at + 1]]))
         };
         let mut expected: Vec<u64> =
@@ -355,12 +358,16 @@ pub static ANSWER: Target = Target {
         assert!(found == expected, "other positions than the counts say");
         assert!(hits.windows(2).all(|pair| pair[0].cosine >= pair[1].cosine));
         assert!(hits.iter().all(|hit| hit.cosine.is_finite()));
+        let [first, last] = [0, 4].map(|at| data[ID_BYTES + at..].first_chunk().map(|four| u32::from_le_bytes(*four)));
+        let has =
+            SearchClient::has_version_of(data, u64::from(build_number(ID)) << 32 | u64::from(first.expect("four")));
+        assert_eq!(has, first <= last);
         true
     },
     repair: |data| {
         data.resize(described().answer_bytes(1) - CHECKSUM_BYTES, 0);
         data[..ID_BYTES].copy_from_slice(&ID);
-        let (counts, _) = data[ID_BYTES..][..2 * BLOCKS * GROUPS].as_chunks_mut::<2>();
+        let (counts, _) = data[FRONT..][..2 * BLOCKS * GROUPS].as_chunks_mut::<2>();
         for count in counts {
             *count = (u16::from_le_bytes(*count) % (*ROOM as u16 + 1)).to_le_bytes();
         }

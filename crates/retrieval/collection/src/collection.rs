@@ -57,6 +57,10 @@ impl Build {
         if found != needed {
             return Err(CollectionError::Positions { dir: path, found, needed });
         }
+        let (found, [needed, _]) = (version_of(documents.snapshot().version()), index.document_versions());
+        if found < needed {
+            return Err(CollectionError::Versions { dir: path, found, needed });
+        }
         Ok(Build::new(Arc::new(index), Arc::new(documents)))
     }
 
@@ -162,6 +166,11 @@ impl Collection {
     }
 }
 
+/// The number of a version of the documents, within a build.
+pub(crate) fn version_of(version: u64) -> u32 {
+    u32::try_from(version).unwrap_or(u32::MAX)
+}
+
 fn asking(index: StoredIndex, asked: Option<usize>) -> StoredIndex {
     match asked {
         Some(asked) => index.asking(asked),
@@ -181,7 +190,7 @@ impl IndexVersions for Collection {
 
 impl DatabaseVersion for DocumentsVersion {
     fn version(&self) -> u64 {
-        u64::from(self.build) << u32::BITS | self.snapshot.version()
+        u64::from(self.build) << u32::BITS | u64::from(version_of(self.snapshot.version()))
     }
 
     fn tables(&self) -> &Tables {

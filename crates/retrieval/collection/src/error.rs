@@ -57,6 +57,20 @@ pub enum CollectionError {
         /// Positions of the index.
         needed: u64,
     },
+    /// The documents are older than the index.
+    #[error(
+        "open a collection: found version {found} of the documents in {dir}, needed {needed} or later, which the index \
+         has; copy the directory again, whole",
+        dir = dir.display()
+    )]
+    Versions {
+        /// The directory of the documents.
+        dir: PathBuf,
+        /// Their version.
+        found: u32,
+        /// The version that the index was changed with.
+        needed: u32,
+    },
     /// Another collection with other parameters took the place of one that is served.
     #[error("follow a collection: found parameters {found}, needed {needed} as before; restart the service")]
     Parameters {

@@ -7,6 +7,7 @@ use unspoken_database::Lock;
 use unspoken_search_index::{Document, IndexEdit, IndexError, build_directory};
 
 use crate::DOCUMENTS;
+use crate::collection::version_of;
 use crate::error::CollectionError;
 
 /// The writer of a collection: one at a time. Changes are discarded unless they are committed.
@@ -31,9 +32,13 @@ impl Writer {
         // Once before the lock, whose file belongs into no other directory.
         IndexEdit::open(dir)?;
         let lock = Lock::take(dir)?;
-        let index = IndexEdit::open(dir)?;
+        let mut index = IndexEdit::open(dir)?;
         let path = build_directory(dir, index.id()).join(DOCUMENTS);
         let mut documents = unspoken_database::Writer::open(&path)?;
+        // A writer stopped before it had changed the index. What it added belongs to no version of the index, and the
+        // next change of the documents is again the next version after those that do.
+        let [first, last] = index.document_versions();
+        index.commit([first, last.max(version_of(documents.version()))])?;
         let stored = unspoken_database::Database::open(&path)?.snapshot();
         let (mut positions, mut documents_now) = (HashMap::new(), 0);
         for position in 0..stored.records() {
@@ -116,8 +121,8 @@ impl Writer {
     /// # Errors
     /// If writing fails. Open the collection again then.
     pub fn commit(&mut self) -> Result<(), CollectionError> {
-        self.documents.commit()?;
-        self.index.commit()?;
+        let version = version_of(self.documents.commit()?);
+        self.index.commit([version, version + u32::from(!self.removed.is_empty())])?;
         for position in std::mem::take(&mut self.removed) {
             self.documents.set(position, &[])?;
         }

@@ -35,6 +35,11 @@ fn build(dir: &Path, count: usize, seed: usize, replace: bool) -> Result<Built, 
     builder.build(dir, &documents(count), vectors(count, seed), &mut |_| (), &NEVER)
 }
 
+/// The version of the documents, and those that belong to the index.
+fn versions(collection: &Collection) -> (u32, [u32; 2]) {
+    (VersionedDatabase::current(collection).version() as u32, collection.index().document_versions())
+}
+
 fn nearest(collection: &Collection, vector: &[f32]) -> (Document, f32) {
     let found = collection.search(vector, 1).unwrap().remove(0);
     (found.document, found.cosine)
@@ -108,7 +113,9 @@ fn changes_are_followed() {
     assert!(!writer.put(&added, &vector).unwrap());
     assert!(!collection.refresh().unwrap(), "nothing is committed");
     writer.commit().unwrap();
+    assert_eq!(versions(&collection), (1, [1, 1]));
     assert!(collection.refresh().unwrap());
+    assert_eq!(versions(&collection), (2, [2, 2]));
     assert_eq!(nearest(&collection, &vector).0, added);
     assert!(VersionedDatabase::current(&collection).version() > before.version());
     let again = Document { content: b"second".to_vec(), ..added.clone() };
@@ -120,6 +127,8 @@ fn changes_are_followed() {
     writer.commit().unwrap();
     assert_eq!(writer.documents(), 101);
     assert!(collection.refresh().unwrap());
+    // What is new was stored first, and what is gone was removed last.
+    assert_eq!(versions(&collection), (4, [3, 4]));
     assert_eq!(nearest(&collection, &vector).0, again);
     assert_eq!(nearest(&collection, &vectors(100, 78).row(3).to_vec()).0, unnamed);
     let all = collection.search(&vector, 1000).unwrap();
@@ -190,7 +199,10 @@ fn a_writer_that_stopped_between_two_steps_leaves_nothing_that_is_found() {
     std::fs::write(dir.path().join("search.json"), manifest).unwrap();
     let collection = Collection::open(dir.path(), None).unwrap();
     assert_eq!(collection.search(&vector, 1000).unwrap().len(), 100);
+    assert_eq!(versions(&collection), (2, [1, 1]));
     let mut writer = Writer::open(dir.path()).unwrap();
+    collection.refresh().unwrap();
+    assert_eq!(versions(&collection), (2, [1, 2]), "what was stored is the next version");
     assert_eq!(writer.documents(), 100);
     // What the writer that stopped had stored is gone.
     writer.commit().unwrap();
@@ -202,8 +214,21 @@ fn a_writer_that_stopped_between_two_steps_leaves_nothing_that_is_found() {
     assert!(!writer.put(&other, &vector).unwrap());
     writer.commit().unwrap();
     collection.refresh().unwrap();
+    assert_eq!(versions(&collection), (4, [4, 4]));
     assert_eq!(nearest(&collection, &vector).0, other);
     assert_eq!(collection.search(&vector, 1000).unwrap().len(), 101);
+}
+
+#[test]
+fn documents_that_are_older_than_the_index_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    build(dir.path(), 100, 1, false).unwrap();
+    let manifest = std::fs::read_to_string(dir.path().join("search.json")).unwrap();
+    let later = manifest.replace("\"document_versions\": [\n    1,\n    1\n  ]", "\"document_versions\": [2, 3]");
+    assert_ne!(later, manifest);
+    std::fs::write(dir.path().join("search.json"), later).unwrap();
+    let refused = Collection::open(dir.path(), None).unwrap_err().to_string();
+    assert!(refused.contains("found version 1") && refused.contains("needed 2 or later"), "{refused}");
 }
 
 /// Name of the directory of the build.

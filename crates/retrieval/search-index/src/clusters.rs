@@ -4,7 +4,7 @@
 //! many vectors as a group has columns, so the last step gives each vector the nearest cluster that has room, the most
 //! similar pairs first.
 
-use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
 use rayon::prelude::*;
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
@@ -72,7 +72,7 @@ fn centres(vectors: ArrayView2<'_, f32>, count: usize, report: &mut dyn FnMut(us
         let nearest = nearest(sample.view(), &centres, 1);
         let mut sums = Array2::<f32>::zeros(centres.raw_dim());
         for (vector, clusters) in sample.outer_iter().zip(&nearest) {
-            let mut sum = sums.row_mut(clusters[0].1);
+            let mut sum = sums.row_mut(clusters[0].1 as usize);
             sum += &vector;
         }
         for (mut sum, centre) in sums.outer_iter_mut().zip(centres.outer_iter()) {
@@ -86,19 +86,25 @@ fn centres(vectors: ArrayView2<'_, f32>, count: usize, report: &mut dyn FnMut(us
 }
 
 /// For each vector its `most` nearest centres, the nearest first, with the similarities.
-fn nearest(vectors: ArrayView2<'_, f32>, centres: &Array2<f32>, most: usize) -> Vec<Vec<(f32, usize)>> {
+fn nearest(vectors: ArrayView2<'_, f32>, centres: &Array2<f32>, most: usize) -> Vec<Vec<(f32, u32)>> {
     let most = most.min(centres.nrows());
     let of_chunk = |start: usize| {
         let end = (start + CHUNK).min(vectors.nrows());
         let similarities = vectors.slice(s![start..end, ..]).dot(&centres.t());
-        let best = |row: ndarray::ArrayView1<'_, f32>| {
-            let mut all: Vec<(f32, usize)> = row.iter().copied().zip(0..).collect();
-            all.select_nth_unstable_by(most - 1, |a, b| b.0.total_cmp(&a.0));
-            // One list for each vector stays: without the room of all centres.
-            all.truncate(most);
-            all.shrink_to_fit();
-            all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-            all
+        let best = |row: ArrayView1<'_, f32>| {
+            let mut best: Vec<(f32, u32)> = Vec::with_capacity(most);
+            for (&similarity, centre) in row.iter().zip(0..) {
+                if best.len() == most {
+                    // Nearly all centres end here.
+                    if similarity <= best[most - 1].0 {
+                        continue;
+                    }
+                    best.pop();
+                }
+                let place = best.partition_point(|better| better.0 >= similarity);
+                best.insert(place, (similarity, centre));
+            }
+            best
         };
         similarities.outer_iter().map(best).collect::<Vec<_>>()
     };
@@ -114,7 +120,7 @@ fn members(vectors: ArrayView2<'_, f32>, centres: &Array2<f32>, room: usize) -> 
     for choice in 0..CHOICES.min(centres.nrows()) {
         waiting.sort_by(|&a, &b| near[b][choice].0.total_cmp(&near[a][choice].0));
         waiting.retain(|&vector| {
-            let cluster: &mut Vec<usize> = &mut members[near[vector][choice].1];
+            let cluster: &mut Vec<usize> = &mut members[near[vector][choice].1 as usize];
             let is_full = cluster.len() >= room;
             if !is_full {
                 cluster.push(vector);

@@ -54,6 +54,11 @@ impl IndexEdit {
         self.shape.width()
     }
 
+    /// The versions of the documents that belong to the index, without the changes.
+    pub fn document_versions(&self) -> [u32; 2] {
+        self.manifest.document_versions
+    }
+
     /// What its owner says and knows of it.
     pub fn about(&self) -> &About {
         &self.manifest.about
@@ -92,12 +97,15 @@ impl IndexEdit {
         self.changes.insert(position, None);
     }
 
-    /// Writes all changes: the files of the groups that have changed, and then the manifest.
+    /// Writes all changes: the files of the groups that have changed, and then the manifest. `document_versions` are
+    /// those that belong to the index from now on; see [`StoredIndex::document_versions`].
+    ///
+    /// [`StoredIndex::document_versions`]: crate::StoredIndex::document_versions
     ///
     /// # Errors
     /// If a file cannot be read or written.
-    pub fn commit(&mut self) -> Result<(), IndexError> {
-        if self.changes.is_empty() {
+    pub fn commit(&mut self, document_versions: [u32; 2]) -> Result<(), IndexError> {
+        if self.changes.is_empty() && document_versions == self.manifest.document_versions {
             return Ok(());
         }
         let (room, groups) = (self.room(), self.shape.groups());
@@ -121,6 +129,7 @@ impl IndexEdit {
         let removed = self.changes.iter().filter(|(_, change)| change.is_none()).map(|(&position, _)| position);
         let removed: BTreeSet<u64> = manifest.removed.iter().copied().chain(removed).collect();
         manifest.removed = removed.into_iter().collect();
+        manifest.document_versions = document_versions;
         manifest.write(&self.dir)?;
         manifest.remove_others(&self.dir)?;
         self.manifest = manifest;

@@ -78,7 +78,7 @@ mod tests {
         assert_eq!((shard.current().range(), shard.refresh().unwrap()), (1..3, false));
         let mut edit = IndexEdit::open(dir.path()).unwrap();
         edit.add(&[0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]).unwrap();
-        edit.commit().unwrap();
+        edit.commit([2, 2]).unwrap();
         assert!(shard.refresh().unwrap() && !shard.is_stale());
         assert_eq!(shard.current().documents(), 51);
         // Fewer groups than shards.

@@ -24,13 +24,16 @@ use crate::directory::Directory;
 use crate::error::IndexError;
 
 /// Version of the format of the files.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 const MANIFEST: &str = "search.json";
 const CENTRES: &str = "centres.bin";
 
 /// Longest manifest, in bytes: one for a million clusters.
 const MAX_MANIFEST_BYTES: u64 = 16 << 20;
+
+/// Version of the documents of a new build.
+pub(crate) const FIRST_VERSION: u32 = 1;
 
 /// Bytes that identify a build.
 pub const ID_BYTES: usize = 16;
@@ -70,6 +73,9 @@ pub(crate) struct Manifest {
     pub counts: Vec<u32>,
     /// Positions of removed documents, in order. They stay empty.
     pub removed: Vec<u64>,
+    /// Version of the documents that has all documents of this version of the index, and the one that lacks those that
+    /// were removed.
+    pub document_versions: [u32; 2],
     /// BLAKE3 of the files.
     pub tables: Vec<String>,
     centres: String,
@@ -99,6 +105,7 @@ impl Manifest {
             about,
             counts,
             removed: Vec::new(),
+            document_versions: [FIRST_VERSION; 2],
             tables: vec![String::new(); shape.groups()],
             centres: String::new(),
         }
@@ -133,6 +140,12 @@ impl Manifest {
             return Err(IndexError::file(&path, format!("scale {}", manifest.scale), "a positive number"));
         }
         Ok(manifest)
+    }
+
+    /// Whether it is the same version of the same build.
+    pub fn is_same_version(&self, other: &Manifest) -> bool {
+        let versions = |manifest: &Manifest| (manifest.id, manifest.document_versions);
+        versions(self) == versions(other) && self.tables == other.tables && self.removed == other.removed
     }
 
     /// Writes the manifest, in the place of an earlier one.

@@ -141,7 +141,7 @@ impl StoredIndex {
     pub fn newer(&self, dir: &Path) -> Result<Option<Self>, IndexError> {
         let manifest = Manifest::read(dir)?;
         let same = &self.manifest;
-        match manifest.id == same.id && manifest.tables == same.tables && manifest.removed == same.removed {
+        match manifest.is_same_version(same) {
             true => Ok(None),
             false => Self::newest(dir, self.part, Some(self)).map(Some),
         }
@@ -245,6 +245,12 @@ impl StoredIndex {
         &self.manifest.about
     }
 
+    /// Version of the documents that has all documents of this version of the index, and the one that lacks those that
+    /// were removed.
+    pub fn document_versions(&self) -> [u32; 2] {
+        self.manifest.document_versions
+    }
+
     /// The positions of removed documents, in order.
     pub fn removed(&self) -> &[u64] {
         &self.manifest.removed
@@ -286,6 +292,7 @@ mod tests {
 
     use super::*;
     use crate::edit::IndexEdit;
+    use crate::manifest::FIRST_VERSION;
     use crate::plan::{Plan, Wish};
     use crate::vectors::directions;
 
@@ -338,7 +345,7 @@ mod tests {
         let path = dir.path().join("search.json");
         let manifest = fs::read_to_string(&path).unwrap();
         for (from, to, said) in [
-            ("\"format\": 2", "\"format\": 3", "found format 3"),
+            ("\"format\": 3", "\"format\": 4", "found format 4"),
             ("\"blocks\": 2", "\"blocks\": 3", "found 2 counts"),
             ("\"groups\": 1", "\"groups\": 9999999", "found 2 counts"),
             ("\"asked\": 1", "\"asked\": 0", "found 0 asked blocks"),
@@ -364,9 +371,10 @@ mod tests {
         let mut edit = IndexEdit::open(dir.path()).unwrap();
         let position = edit.add(&opposite).unwrap();
         assert!(before.newer(dir.path()).unwrap().is_none(), "nothing is written yet");
-        edit.commit().unwrap();
-        edit.commit().unwrap();
+        edit.commit([2, 2]).unwrap();
+        edit.commit([2, 2]).unwrap();
         let added = before.newer(dir.path()).unwrap().unwrap();
+        assert_eq!((before.document_versions(), added.document_versions()), ([FIRST_VERSION; 2], [2, 2]));
         assert_eq!((added.documents(), added.id(), nearest(&added).0), (51, ID, position));
         assert!(nearest(&added).1 > 0.99);
         let mut edit = IndexEdit::open(dir.path()).unwrap();
@@ -374,13 +382,15 @@ mod tests {
         assert_eq!(documents(&edit), 51);
         edit.remove(position);
         assert!(!edit.has_document(position));
-        edit.commit().unwrap();
+        edit.commit([3, 4]).unwrap();
         let removed = added.newer(dir.path()).unwrap().unwrap();
         assert_eq!((removed.documents(), removed.removed()), (50, &[position][..]));
         assert_ne!(nearest(&removed).0, position);
         let again = IndexEdit::open(dir.path()).unwrap();
         assert!(!again.has_document(position) && documents(&again) == 50);
         let mut again = again;
+        again.commit([3, 5]).unwrap();
+        assert_eq!(removed.newer(dir.path()).unwrap().unwrap().document_versions(), [3, 5]);
         assert_ne!(again.add(&opposite).unwrap(), position, "a position has one document ever");
         assert!(again.add(&[1.0]).unwrap_err().to_string().contains("needed 8"));
         let build = build_directory(dir.path(), ID);

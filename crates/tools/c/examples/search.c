@@ -41,13 +41,13 @@ static void open_clients(UnspokenClient *search, UnspokenClient *documents)
     free(description);
 }
 
-/* The hits of the vector in the file. */
-static UnspokenSearchHits *find(UnspokenClient *search)
+/* The hits of the vector in the file, and the answer that has them. */
+static UnspokenSearchHits *find(UnspokenClient *search, unsigned char **answer, size_t *answer_length)
 {
     UnspokenRequest *request = NULL;
     UnspokenSearchHits *hits = NULL;
     size_t width = 0, length = 0;
-    unsigned char *answer, *bytes;
+    unsigned char *bytes;
     float *vector;
 
     check(search, "width", unspoken_search_width(search, &width));
@@ -57,11 +57,10 @@ static UnspokenSearchHits *find(UnspokenClient *search)
         fail("vector");
     memcpy(vector, bytes, length);
     check(search, "ask", unspoken_search_ask(search, vector, 1, width, &request));
-    answer = exchange(search, request, "search.request", "search.answer", &length);
-    check(search, "check", unspoken_check_answer(search, request, answer, length));
-    check(search, "read", unspoken_search_read(search, request, answer, length, &hits));
+    *answer = exchange(search, request, "search.request", "search.answer", answer_length);
+    check(search, "check", unspoken_check_answer(search, request, *answer, *answer_length));
+    check(search, "read", unspoken_search_read(search, request, *answer, *answer_length, &hits));
     unspoken_request_free(request);
-    free(answer);
     free(vector);
     free(bytes);
     return hits;
@@ -101,6 +100,8 @@ int main(int count, char **arguments)
     unsigned char *answers[MOST_FETCHED];
     size_t lengths[MOST_FETCHED], wanted, most = 0, first, each, part, parts = 0;
     uint64_t positions[MOST_FETCHED], version = 0;
+    unsigned char *scores;
+    size_t scores_length;
     UnspokenSearchHits *hits;
 
     wanted = count == 3 ? (size_t)atoi(arguments[2]) : 0;
@@ -112,7 +113,7 @@ int main(int count, char **arguments)
         fail("unspoken_new");
     directory = arguments[1];
     open_clients(search, documents);
-    hits = find(search);
+    hits = find(search, &scores, &scores_length);
 
     /* As many as always, whatever was found. */
     check(search, "positions", unspoken_search_hits_positions(hits, 0, positions, wanted));
@@ -127,7 +128,7 @@ int main(int count, char **arguments)
     for (part = 0; part < parts; part++) {
         check(documents, "check", unspoken_check_answer(documents, requests[part], answers[part], lengths[part]));
         check(documents, "version", unspoken_pir_answer_version(answers[part], lengths[part], &version));
-        check(search, "version", unspoken_search_check_version(search, version));
+        check(search, "version", unspoken_search_check_version(scores, scores_length, version));
     }
     for (first = 0, part = 0; part < parts; first += most, part++) {
         UnspokenPirRecords *records = NULL;
@@ -142,6 +143,7 @@ int main(int count, char **arguments)
         free(answers[part]);
     }
     unspoken_search_hits_free(hits);
+    free(scores);
     unspoken_free(documents);
     unspoken_free(search);
     return 0;

@@ -238,22 +238,25 @@ pub unsafe extern "C" fn unspoken_search_hits_free(hits: *mut UnspokenSearchHits
     unsafe { free(hits) }
 }
 
-/// Checks whether documents of this version, of unspoken_pir_answer_version, are those of the collection that was
-/// searched. UNSPOKEN_STATUS_MISMATCH tells that the collection was built again meanwhile: update both clients with
-/// what the service tells now, and search again. Check the versions of all answers before you read the first of them.
+/// Checks whether documents of this version, of unspoken_pir_answer_version, are those that `answer`, of a search, can
+/// name. UNSPOKEN_STATUS_MISMATCH tells that the collection was changed or built again meanwhile: wait a second, update
+/// both clients with what the service tells then, and search again. Check the versions of all answers before you read
+/// the first of them.
 ///
 /// # Safety
-/// `client` is not freed.
+/// `answer` has `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn unspoken_search_check_version(client: *const UnspokenClient, version: u64) -> UnspokenStatus {
+pub unsafe extern "C" fn unspoken_search_check_version(
+    answer: *const u8,
+    length: usize,
+    version: u64,
+) -> UnspokenStatus {
     // SAFETY: the caller's promise.
     unsafe {
-        run_opened(client, |opened| {
-            match version >> u32::BITS == u64::from(opened.search()?.half().description().build_number()) {
-                true => Ok(()),
-                false => Err(SearchError::Replaced.into()),
-            }
-        })
+        status(bytes("answer", answer, length).and_then(|answer| match SearchClient::has_version_of(answer, version) {
+            true => Ok(()),
+            false => Err(SearchError::Replaced.into()),
+        }))
     }
 }
 

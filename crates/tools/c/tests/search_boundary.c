@@ -1,6 +1,6 @@
 /*
- * Calls of private search that must be refused: program DIRECTORY BUILD, with the descriptions of a collection of vectors of
- * 8 coordinates and of its documents, and the number of its build.
+ * Calls of private search that must be refused: program DIRECTORY, with the descriptions of a collection of vectors of 8
+ * coordinates and of its documents.
  */
 #include <math.h>
 
@@ -63,7 +63,7 @@ static void check_opening(void)
     free(other);
 }
 
-static void check_facts(uint64_t build)
+static void check_facts(void)
 {
     char name[257];
     size_t width = 0;
@@ -78,8 +78,6 @@ static void check_facts(uint64_t build)
     expect_text(__LINE__, "needed 23");
     EXPECT(ARGUMENT, unspoken_search_documents(search, name, 0));
     EXPECT(NULL_POINTER, unspoken_search_documents(search, NULL, 0));
-    EXPECT(OK, unspoken_search_check_version(search, build << 32 | 7));
-    EXPECT(MISMATCH, unspoken_search_check_version(search, (build + 1) << 32 | 7));
 }
 
 static void check_requests(void)
@@ -129,6 +127,23 @@ static void check_requests(void)
     unspoken_request_free(other);
 }
 
+static void check_versions(void)
+{
+    /* Of an answer: the id of the build with the number 5, and the first and last version. */
+    uint8_t answer[24] = {10};
+    const uint64_t build = 5;
+
+    answer[16] = 7;
+    answer[20] = 8;
+    EXPECT(OK, unspoken_search_check_version(answer, sizeof answer, build << 32 | 7));
+    EXPECT(OK, unspoken_search_check_version(answer, sizeof answer, build << 32 | 9));
+    EXPECT(MISMATCH, unspoken_search_check_version(answer, sizeof answer, build << 32 | 6));
+    EXPECT(MISMATCH, unspoken_search_check_version(answer, sizeof answer, build << 32 | 10));
+    EXPECT(MISMATCH, unspoken_search_check_version(answer, sizeof answer, (build + 1) << 32 | 7));
+    EXPECT(MISMATCH, unspoken_search_check_version(answer, sizeof answer - 1, build << 32 | 7));
+    EXPECT(NULL_POINTER, unspoken_search_check_version(NULL, 1, build << 32 | 7));
+}
+
 static void check_documents(void)
 {
     const uint8_t named[] = {3, 0, 'i', 'd', 't'}, unnamed[] = {0, 0, 't'}, malformed[] = {9, 0, 1};
@@ -150,13 +165,14 @@ static void check_documents(void)
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
+    if (count != 2)
         return 2;
     directory = arguments[1];
     search = unspoken_new();
     documents = unspoken_new();
     check_opening();
-    check_facts(strtoull(arguments[2], NULL, 10));
+    check_facts();
+    check_versions();
     check_requests();
     check_documents();
     unspoken_free(documents);

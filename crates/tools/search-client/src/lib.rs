@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+use std::time::Duration;
+
 use unspoken_client::transport::{Cancel, Transport};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir, UsageStats};
 use unspoken_pir::{PirClient, PirOptions, Question};
@@ -12,8 +14,9 @@ use unspoken_wire::is_application_name;
 /// End of the name of the application of a collection's documents, after that of the collection.
 const DOCUMENTS: &str = "-documents";
 
-/// Times that a search is done, if the collection is rebuilt meanwhile.
-const ATTEMPTS: usize = 3;
+/// Pauses before a search is done again, if the collection is changed meanwhile. Services take up a change one after the
+/// other, within seconds.
+const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_millis(900), Duration::from_millis(1800)];
 
 /// The names of a service's applications without those of the documents of its collections, which nobody asks alone.
 pub fn without_documents(names: Vec<String>) -> Vec<String> {
@@ -110,7 +113,7 @@ impl Searcher {
     /// blocks that were asked have fewer, or documents were removed.
     ///
     /// # Errors
-    /// If a vector does not fit, the service refuses, an answer cannot be read, or the collection is rebuilt again and
+    /// If a vector does not fit, the service refuses, an answer cannot be read, or the collection is changed again and
     /// again.
     pub fn find(
         &mut self,
@@ -134,16 +137,17 @@ impl Searcher {
         show: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Vec<Vec<Found>>, ClientError> {
-        for _ in 0..ATTEMPTS {
-            if let Some(found) = self.find_in_one_build(vectors, most, progress, show, cancel)? {
+        for pause in PAUSES.iter().map(Some).chain([None]) {
+            if let Some(found) = self.find_in_one_version(vectors, most, progress, show, cancel)? {
                 return Ok(found);
             }
+            pause.map_or(Ok(()), |&pause| cancel.sleep(pause))?;
         }
         Err(ClientError::of_application(SearchError::Replaced))
     }
 
-    /// As [`Searcher::find`]; `None` if the documents are of another build than the index.
-    fn find_in_one_build(
+    /// As [`Searcher::find`]; `None` if the index or the documents were changed between both steps.
+    fn find_in_one_version(
         &mut self,
         vectors: &[Vec<f32>],
         most: usize,
@@ -151,13 +155,14 @@ impl Searcher {
         show: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Option<Vec<Vec<Found>>>, ClientError> {
-        let mut has_arrived = false;
-        let searched = self.search.ask_and_see(vectors, progress, show, &mut |_| has_arrived = true, cancel);
+        let mut scores: Vec<Vec<u8>> = Vec::new();
+        let searched =
+            self.search.ask_and_see(vectors, progress, show, &mut |answer| scores.push(answer.to_vec()), cancel);
         // A service that makes an answer unreadable must not learn that it was: the same number of documents is
         // fetched.
         let hits: &[Vec<Hit>] = match &searched {
             Ok(hits) => hits,
-            Err(_) if has_arrived => &[],
+            Err(_) if !scores.is_empty() => &[],
             Err(_) => return searched.map(|_| None),
         };
         let mut wanted: Vec<Question> = Vec::with_capacity(most * vectors.len());
@@ -172,10 +177,12 @@ impl Searcher {
         if versions.is_empty() && fetched.is_err() {
             return fetched.map(|_| None);
         }
-        let build = u64::from(self.description().build_number());
         // Versions are not encrypted. Before all else: whether both steps are done again must not depend on what was
         // read.
-        if versions.iter().any(|version| version.map(|version| version >> u32::BITS) != Some(build)) {
+        let is_of = |version: &Option<u64>, answer: &[u8]| {
+            version.is_some_and(|version| SearchClient::has_version_of(answer, version))
+        };
+        if versions.iter().any(|version| scores.iter().any(|answer| !is_of(version, answer))) {
             return Ok(None);
         }
         let (searched, fetched) = (searched?, fetched?);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use unspoken_embedding::MeanEmbedder;
 use unspoken_pir::PirClient;
-use unspoken_search::{Description, SearchError};
+use unspoken_search::{Description, SearchClient, SearchError};
 use unspoken_search_index::Document;
 use unspoken_store::ModelFiles;
 use unspoken_wire::is_application_name;
@@ -27,8 +27,6 @@ export interface Collection {
   embedder: string;
   /** Whether texts can be asked: the service publishes the table of words that made the vectors. */
   takesTexts: boolean;
-  /** Number of the build, which the answers of the documents have, too. */
-  build: number;
 }
 
 /** A document of a collection. */
@@ -44,7 +42,6 @@ pub(crate) struct Collection {
     width: usize,
     embedder: String,
     takes_texts: bool,
-    build: u32,
 }
 
 impl Collection {
@@ -56,7 +53,6 @@ impl Collection {
             width: description.shape().width(),
             embedder: description.embedder().to_owned(),
             takes_texts: false,
-            build: description.build_number(),
         }
     }
 
@@ -102,11 +98,11 @@ pub(crate) fn words(files: &BTreeMap<String, Vec<u8>>) -> Result<Option<MeanEmbe
     MeanEmbedder::read(files).map(Some).map_err(|error| Failure::Model(error.to_string()))
 }
 
-/// The number of the build from which an answer with documents was computed, which is not encrypted; nothing, if there
-/// is no number.
-#[wasm_bindgen(js_name = buildOf)]
-pub fn build_of(answer: &[u8]) -> Option<u32> {
-    PirClient::version_of(answer).map(|version| (version >> u32::BITS) as u32)
+/// Whether an answer with documents has all documents that an answer with scores can name, except those that were
+/// removed since. Neither is decrypted.
+#[wasm_bindgen(js_name = hasDocumentsOf)]
+pub fn has_documents_of(documents: &[u8], scores: &[u8]) -> bool {
+    PirClient::version_of(documents).is_some_and(|version| SearchClient::has_version_of(scores, version))
 }
 
 #[derive(Serialize)]

@@ -17,7 +17,7 @@ mod values;
 
 pub use clear::ClearModel;
 pub use client::{Client, Request};
-pub use collection::{build_of, document_of};
+pub use collection::{document_of, has_documents_of};
 pub use continuation::Continuation;
 pub use kernels::Kernels;
 pub use panic::panic_place;

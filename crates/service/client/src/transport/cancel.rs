@@ -45,7 +45,11 @@ impl Cancel {
         if self.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    pub(super) fn sleep(&self, time: Duration) -> Result<(), Error> {
+    /// Waits for this time.
+    ///
+    /// # Errors
+    /// If it is cancelled meanwhile.
+    pub fn sleep(&self, time: Duration) -> Result<(), Error> {
         let end = Instant::now() + time;
         loop {
             self.check()?;

@@ -157,7 +157,8 @@ fn hits(case: &Case, answer: &[u8], key: &[u8]) -> Result<Vec<Vec<Hit>>, String>
     let description = described(&case.description.0)?;
     let (parameters, shape) = (description.parameters(), description.shape());
     let (secret, room) = (derived(&description, key), ScoreShape::cluster_documents(parameters));
-    let content = &checked("answer", answer).map_err(text)?[ID_BYTES..];
+    // After the id and the two versions of the documents.
+    let content = &checked("answer", answer).map_err(text)?[ID_BYTES + 8..];
     let (counts, responses) = content.split_at(2 * shape.blocks() * shape.groups());
     let mut responses = responses.chunks_exact(ScoreResponse::byte_len(parameters));
     let mut hits = Vec::new();
@@ -271,9 +272,9 @@ fn make() -> Case {
         Refused { bytes: Some(other_kind()), ..Refused::new("description", "one of kind another") },
         Refused { cut: Some(case.secret.0.len() - 1), ..Refused::new("secret", "bytes") },
         Refused::flipped("query", &case.query),
-        Refused { bytes: of_another_index(), ..Refused::new("query", "was replaced") },
+        Refused { bytes: of_another_index(), ..Refused::new("query", "was changed") },
         Refused::flipped("answer", &case.answer),
-        Refused { bytes: of_another_index(), ..Refused::new("answer", "was replaced") },
+        Refused { bytes: of_another_index(), ..Refused::new("answer", "was changed") },
         Refused { bytes: Some(Bytes(vec![7; 32])), ..Refused::new("key", "unreadable") },
     ];
     case
