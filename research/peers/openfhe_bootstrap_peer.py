@@ -71,6 +71,7 @@ class BootstrapPeer:
         first_bits = integer(command, "first_bits", 60, scale_bits, 60)
         digits = integer(command, "digits", 4, 1, 20)
         budget, secret = level_budget(command), secret_name(command)
+        self.scale_bits = scale_bits
         self.depth = levels + openfhe.CryptoContext.GetBootstrapDepth(budget, SECRETS[secret])
 
         start = time.perf_counter()
@@ -155,11 +156,13 @@ class BootstrapPeer:
         worst = float(np.max(errors))
         if not worst <= MAX_ERROR:
             raise PeerError(f"bootstrap: the result is off by {worst}, needed at most {MAX_ERROR}")
+        levels = self.depth - output.GetLevel() - (output.GetNoiseScaleDeg() - 1)
         return {
             "rms_error": float(np.sqrt(np.mean(errors**2))),
             "mean_error": float(np.mean(errors)),
             "worst_error": worst,
-            "levels_left": self.depth - output.GetLevel() - (output.GetNoiseScaleDeg() - 1),
+            "levels_left": levels,
+            "modulus_left": float(levels * self.scale_bits),
         }
 
     def time(self, command, reps):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up the peers that this machine can have, in .peers/venv of the repository.
+# Sets up the peers that this machine can have, in .peers of the repository.
 # Run by `make peers`. Safe to run again: what is already there is kept.
 # Peers are optional: a peer that cannot be had is reported as skipped, with the
 # reason, and the exit status is still 0.
@@ -52,21 +52,41 @@ set_up_peer() {
     fi
 }
 
+# Builds Lattigo's peer, and runs it at a small size; says how it went.
+set_up_lattigo() {
+    local small='{"cmd":"setup","log_n":11,"log_qp":500,"digits":3}
+{"cmd":"time","op":"hoisted_rotation","level":4,"reps":1}'
+    echo "peers: setting up lattigo (Go module github.com/tuneinsight/lattigo/v6 6.1.1)"
+    if ! command -v go >/dev/null 2>&1; then
+        echo "peers: lattigo skipped: it needs Go 1.21 or later"
+    elif ! (cd "$root/research/peers/lattigo" && go build -o "$root/.peers/lattigo" .) >"$log" 2>&1; then
+        echo "peers: lattigo skipped: it could not be built:"
+        tail -n 3 "$log" | sed 's/^/    /'
+    elif ! "$root/.peers/lattigo" <<<"$small" >"$log" 2>&1 || grep -q error "$log"; then
+        echo "peers: lattigo skipped: built, but it does not run here:"
+        tail -n 3 "$log" | sed 's/^/    /'
+    else
+        echo "peers: lattigo ready"
+    fi
+}
+
+mkdir -p "$root/.peers"
+set_up_lattigo
+
 if [ "$(uname -s)-$(uname -m)" != "Linux-x86_64" ]; then
-    echo "peers: skipped: the peers' wheels are for Linux on x86_64, this is $(uname -s) on $(uname -m)"
+    echo "peers: openfhe and seal skipped: their wheels are for Linux on x86_64, this is $(uname -s) on $(uname -m)"
     exit 0
 fi
 
 if ! is_python_310 "$venv/bin/python"; then
     if ! python="$(find_python_310)"; then
-        echo "peers: skipped: no Python 3.10 found, and OpenFHE's wheel is for 3.10 only."
+        echo "peers: openfhe and seal skipped: no Python 3.10 found, and OpenFHE's wheel is for 3.10 only."
         echo "    Get one with 'pyenv install 3.10' or 'uv python install 3.10' or your"
         echo "    distribution's python3.10 and python3.10-venv, or name one in PEERS_PYTHON;"
         echo "    then run 'make peers' again."
         exit 0
     fi
     rm -rf "$venv"
-    mkdir -p "$root/.peers"
     if ! "$python" -m venv "$venv" >"$log" 2>&1; then
         echo "peers: skipped: $python cannot make a virtual environment (its venv module may"
         echo "    be a package of its own, such as python3.10-venv):"

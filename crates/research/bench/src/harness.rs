@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::{Clock, Repetitions, Stopwatch};
 use crate::machine::peak_memory_bytes;
+use crate::peer::Library;
 use crate::row::{Metric, Row, params};
 use crate::{Options, Suite};
 
@@ -96,6 +97,16 @@ impl<'a> Harness<'a> {
         let baseline = baseline.map(|(name, value)| (name, [value]));
         let baseline = baseline.as_ref().map(|(name, value)| (*name, value.as_slice()));
         (self.sink)(metric.row(self.suite.name(), case, &[ours], baseline, params));
+    }
+
+    /// Whether a library is set up; says so if it is not.
+    pub(crate) fn is_set_up(&mut self, library: Library) -> bool {
+        let is_set_up = library.is_set_up(&self.options.root);
+        if !is_set_up {
+            let name = library.name();
+            self.progress(format!("{name} is not set up: rows come without that baseline; 'make peers' sets it up"));
+        }
+        is_set_up
     }
 
     /// Sends the peak memory of this process, if the system reports it; `of` describes the contents.

@@ -6,16 +6,15 @@ use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, KeyStorage, SeededSwitchingKey}
 use super::fixture::{Fixture, rotation_key};
 use crate::clock::alternate;
 use crate::harness::Harness;
-use crate::peer::OpenFhe;
+use crate::peer::{EvaluatorSetup, PeerEvaluator};
 use crate::row::{Metric, params};
 
 /// Keys for all levels: one rotation key, one relinearisation key.
-pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture, peer: Option<&OpenFhe>) -> anyhow::Result<()> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture, peers: &[PeerEvaluator]) -> anyhow::Result<()> {
     let ring = fixture.parameters.ring();
-    let rotation = peer.map(|peer| peer.setup.rotation_key_bytes);
-    let relinearisation = peer.map(|peer| peer.setup.relin_key_bytes);
-    bytes(harness, fixture, "rotation key", rotation_key(ring), rotation)?;
-    bytes(harness, fixture, "relinearisation key", KeyKind::Relinearisation, relinearisation)?;
+    bytes(harness, fixture, "rotation key", rotation_key(ring), (peers, |setup| setup.rotation_key_bytes));
+    let relinearisation = KeyKind::Relinearisation;
+    bytes(harness, fixture, "relinearisation key", relinearisation, (peers, |setup| setup.relin_key_bytes));
     harness.progress("making and loading a rotation key");
     seconds(harness, fixture)
 }
@@ -26,22 +25,27 @@ fn plan(fixture: &Fixture, kind: KeyKind) -> KeyPlan {
     plan
 }
 
+/// Bytes of a key on the wire, beside those of each peer, and in memory.
 fn bytes(
     harness: &mut Harness<'_>,
     fixture: &Fixture,
     case: &str,
     kind: KeyKind,
-    serialised: Option<u64>,
-) -> anyhow::Result<()> {
+    (peers, serialised): (&[PeerEvaluator], fn(&EvaluatorSetup) -> u64),
+) {
     let plan = plan(fixture, kind);
     let rlwe = fixture.parameters.rlwe();
     let params = || params! { "preset": rlwe.name(), "keys": 1 };
-    let baseline = serialised.map(|bytes| ("OpenFHE, serialised", bytes as f64));
-    let wire = KeyBundle::byte_len(rlwe, &plan) as f64;
-    harness.value(Metric::less("wire_bytes", "bytes"), case, wire, baseline, params());
+    let (metric, wire) = (Metric::less("wire_bytes", "bytes"), KeyBundle::byte_len(rlwe, &plan) as f64);
+    for peer in peers {
+        let name = format!("{}, serialised", peer.library.name());
+        harness.value(metric, case, wire, Some((&name, serialised(&peer.setup) as f64)), params());
+    }
+    if peers.is_empty() {
+        harness.value(metric, case, wire, None, params());
+    }
     let memory = plan.memory_bytes(rlwe.ring()) as f64;
     harness.value(Metric::less("memory_bytes", "bytes"), case, memory, None, params());
-    Ok(())
 }
 
 fn seconds(harness: &mut Harness<'_>, fixture: &Fixture) -> anyhow::Result<()> {

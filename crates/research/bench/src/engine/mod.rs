@@ -1,11 +1,11 @@
-//! The engine suite: evaluator operations compared with OpenFHE's, transforms, matrix products, keys, threads,
-//! memory, bootstraps.
+//! The engine suite: evaluator operations compared with those of OpenFHE and Lattigo, transforms, matrix products, keys,
+//! threads, memory, bootstraps.
 //!
-//! - **OpenFHE** (`research/peers/README.md`; `make peers` sets it up) runs in a child process and times its own calls.
-//!   Levels are matched by bits of Q: each of our levels is compared with the OpenFHE chain nearest in bits; `params`
-//!   has both. A rescale divides by two primes of 29 bits in ours and by one prime of 50 bits in OpenFHE. "Multiply,
-//!   relinearise and rescale" is one division in ours and the sum of two calls in OpenFHE. Without OpenFHE, `baseline`
-//!   and `ratio` are null.
+//! - **OpenFHE and Lattigo** (`research/peers/README.md`; `make peers` sets them up) run in child processes and time
+//!   their own calls; there is a row for each. Levels are matched by bits of Q: each of our levels is compared with the
+//!   chain nearest in bits; `params` has both. A rescale divides by two primes of 29 bits in ours and by one prime of 50
+//!   bits in theirs. "Multiply, relinearise and rescale" is one division in ours and the sum of two calls in theirs.
+//!   Without a peer, `baseline` and `ratio` are null.
 //! - **AVX2** is measured in addition to the fastest backend if that is another one, because the targets are stated for
 //!   AVX2.
 //! - **NTT** times are times of `Ring::to_evaluation` and `Ring::to_coefficients` on a polynomial of several primes,
@@ -27,23 +27,23 @@ use unspoken_ckks::Preset;
 use unspoken_ring::Backend;
 
 use crate::harness::Harness;
-use crate::peer::{OpenFhe, OpenFheRequest};
+use crate::peer::{EvaluatorRequest, Library, PeerEvaluator};
 
-/// A preset and the nearest OpenFHE parameters.
+/// A preset and the nearest parameters of other libraries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comparison {
     pub(crate) preset: &'static str,
-    pub(crate) request: OpenFheRequest,
+    pub(crate) request: EvaluatorRequest,
 }
 
 /// The parameters of the engine's targets: log Q 1,250 against 1,260 bits, log QP about 1,700 against 1,740, three
 /// digits each.
 const FULL: Comparison =
-    Comparison { preset: "n16_depth20_scale58", request: OpenFheRequest { log_n: 16, log_qp: 1740, digits: 3 } };
+    Comparison { preset: "n16_depth20_scale58", request: EvaluatorRequest { log_n: 16, log_qp: 1740, digits: 3 } };
 
 /// For `--quick`: log Q 310 bits each, log QP 404 against 430.
 const QUICK: Comparison =
-    Comparison { preset: "n14_depth5_scale50", request: OpenFheRequest { log_n: 14, log_qp: 430, digits: 3 } };
+    Comparison { preset: "n14_depth5_scale50", request: EvaluatorRequest { log_n: 14, log_qp: 430, digits: 3 } };
 
 const OPERATIONS: &str = "operations";
 const KEYS: &str = "keys";
@@ -79,17 +79,17 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> anyhow::Result<()> {
 
 /// Runs the parts that need keys; the fixtures are dropped at the end.
 fn compare(harness: &mut Harness<'_>, comparison: Comparison) -> anyhow::Result<()> {
-    let mut peer = start_peer(harness, comparison)?;
+    let mut peers = start_peers(harness, comparison)?;
     let mut fixtures = Vec::new();
     for backend in backends() {
         harness.progress(format!("making keys: {}, {} backend", comparison.preset, backend.name()));
         fixtures.push(Fixture::new(Preset::find(comparison.preset)?, backend)?);
     }
     if harness.includes(OPERATIONS) {
-        operations::run(harness, &fixtures, peer.as_mut())?;
+        operations::run(harness, &fixtures, &mut peers)?;
     }
     if harness.includes(KEYS) {
-        keys::run(harness, &fixtures[0], peer.as_ref())?;
+        keys::run(harness, &fixtures[0], &peers)?;
     }
     if harness.includes(THREADS) {
         threads::run(harness, &fixtures[0])?;
@@ -106,19 +106,19 @@ fn backends() -> Vec<Backend> {
     backends
 }
 
-fn start_peer(harness: &mut Harness<'_>, comparison: Comparison) -> anyhow::Result<Option<OpenFhe>> {
-    let root = &harness.options.root;
-    if !harness.options.peers {
-        return Ok(None);
+/// Starts the libraries that are set up.
+fn start_peers(harness: &mut Harness<'_>, comparison: Comparison) -> anyhow::Result<Vec<PeerEvaluator>> {
+    let mut peers = Vec::new();
+    for library in Library::ALL.into_iter().filter(|_| harness.options.peers) {
+        if !harness.is_set_up(library) {
+            continue;
+        }
+        harness.progress(format!("starting {} and making its keys", library.name()));
+        let peer = PeerEvaluator::start(library, &harness.options.root, comparison.request, harness.clock())?;
+        harness.progress(format!("{} {} is ready", library.name(), peer.setup.version));
+        peers.push(peer);
     }
-    if !OpenFhe::is_set_up(root) {
-        harness.progress("OpenFHE is not set up: rows come without that baseline; 'make peers' sets it up");
-        return Ok(None);
-    }
-    harness.progress("starting OpenFHE and making its keys");
-    let peer = OpenFhe::start(&harness.options.root, comparison.request, harness.clock())?;
-    harness.progress(format!("OpenFHE {} is ready", peer.setup.version));
-    Ok(Some(peer))
+    Ok(peers)
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn operations_keys_and_threads_at_a_small_ring() {
-        let request = OpenFheRequest { log_n: 11, log_qp: 600, digits: 3 };
+        let request = EvaluatorRequest { log_n: 11, log_qp: 600, digits: 3 };
         let comparison = Comparison { preset: "insecure_n11_depth9_scale50", request };
         let rows = tiny_run(|harness| compare(harness, comparison).unwrap());
         for case in ["rotate, full level", "multiply and relinearise, half level", "hoist, lowest level"] {

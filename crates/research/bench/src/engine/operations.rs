@@ -1,4 +1,4 @@
-//! Evaluator operations at three levels, compared with OpenFHE's at the nearest modulus.
+//! Evaluator operations at three levels, compared with those of other libraries at the nearest modulus.
 
 use unspoken_ckks::{Arithmetic, Ciphertext};
 use unspoken_rlwe::{self as rlwe, Hoisted, galois};
@@ -6,17 +6,17 @@ use unspoken_rlwe::{self as rlwe, Hoisted, galois};
 use super::fixture::{Fixture, Operands, STEPS};
 use crate::clock::{TimedOperation, alternate, scaled};
 use crate::harness::Harness;
-use crate::peer::OpenFhe;
+use crate::peer::PeerEvaluator;
 use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time", "ms");
 
-/// One operation on ciphertexts that both sides time.
+/// One operation on ciphertexts that all sides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Rotate,
     MultiplyRelinearise,
-    /// Ours divides once; OpenFHE's time is the sum of its two calls.
+    /// Ours divides once; the time of a peer is the sum of its two calls.
     MultiplyRelineariseRescale,
     Rescale,
     Hoist,
@@ -58,7 +58,7 @@ impl Operation {
         }
     }
 
-    /// The calls of `research/peers/openfhe_peer.py` for the same operation.
+    /// The calls of a peer for the same operation.
     fn peer_calls(self) -> &'static [&'static str] {
         match self {
             Operation::Rotate => &["rotate"],
@@ -120,62 +120,65 @@ fn levels(max_level: usize) -> [(&'static str, usize); 3] {
     [("full", max_level), ("half", max_level / 2), ("lowest", 1)]
 }
 
-pub(super) fn run(
-    harness: &mut Harness<'_>,
-    fixtures: &[Fixture],
-    mut peer: Option<&mut OpenFhe>,
-) -> anyhow::Result<()> {
+pub(super) fn run(harness: &mut Harness<'_>, fixtures: &[Fixture], peers: &mut [PeerEvaluator]) -> anyhow::Result<()> {
     for (name, level) in levels(fixtures[0].parameters.max_level()) {
         let operands: Vec<Operands> = fixtures.iter().map(|f| f.operands(level)).collect::<Result<_, _>>()?;
         for operation in Operation::ALL {
             harness.progress(format!("{}, {name} level", operation.name()));
-            measure(harness, operation, name, fixtures, &operands, peer.as_deref_mut())?;
+            measure(harness, operation, name, fixtures, &operands, peers)?;
         }
     }
     Ok(())
 }
 
-/// One operation at one level: times every fixture and the peer in turn; one row per fixture.
+/// One operation at one level: times every fixture and the peers in turn; one row per fixture and peer.
 fn measure(
     harness: &mut Harness<'_>,
     operation: Operation,
     level_name: &str,
     fixtures: &[Fixture],
     operands: &[Operands],
-    peer: Option<&mut OpenFhe>,
+    peers: &mut [PeerEvaluator],
 ) -> anyhow::Result<()> {
     let parameters = &fixtures[0].parameters;
     let (ring, level) = (parameters.ring(), operands[0].level);
     let stopwatch = harness.stopwatch();
-    let theirs = peer.as_ref().map(|peer| (peer.setup.clone(), peer.setup.towers_near(parameters.log2_modulus(level))));
+    let theirs: Vec<_> = peers
+        .iter()
+        .map(|peer| (peer.library, peer.setup.clone(), peer.setup.towers_near(parameters.log2_modulus(level))))
+        .collect();
     let mut timed: Vec<TimedOperation<'_>> = Vec::new();
     for (fixture, operands) in fixtures.iter().zip(operands) {
         let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;
         operation.check(fixture, operands, &hoisted)?;
         timed.push(Box::new(move || stopwatch.seconds(|| operation.apply(fixture, operands, &hoisted))));
     }
-    if let (Some(peer), Some((_, (towers, _)))) = (peer, &theirs) {
-        let towers = *towers;
+    for (peer, &(_, _, (towers, _))) in peers.iter_mut().zip(&theirs) {
         timed.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
     }
     let mut samples = alternate(harness.repetitions(), &mut timed)?;
     drop(timed);
-    let baseline = theirs.as_ref().and_then(|_| samples.pop()).map(|seconds| scaled(&seconds, 1e3));
+    let baselines = samples.split_off(fixtures.len());
     for (fixture, seconds) in fixtures.iter().zip(&samples) {
-        let mut params = params! {
+        let seconds = scaled(seconds, 1e3);
+        let params = params! {
             "preset": parameters.name(), "n": ring.degree(), "backend": fixture.backend(), "level": level,
             "primes": parameters.limbs(level), "log2_q": rounded(parameters.log2_modulus(level)),
             "log2_qp_max": rounded(log2_qp(fixture)), "digits_max": ring.digit_count(ring.chain().len()),
         };
-        if let Some((setup, (towers, log2_q))) = &theirs {
+        let case = format!("{}, {level_name} level, {}", operation.name(), fixture.backend());
+        for ((library, setup, (towers, log2_q)), theirs) in theirs.iter().zip(&baselines) {
+            let mut params = params.clone();
             params.extend(params! {
                 "baseline_version": setup.version, "baseline_primes": towers, "baseline_log2_q": log2_q,
                 "baseline_log2_qp_max": rounded(setup.log2_qp), "baseline_digits_max": setup.digits,
             });
+            let theirs = scaled(theirs, 1e3);
+            harness.timing(TIME, case.as_str(), &seconds, Some((library.name(), &theirs)), params);
         }
-        let case = format!("{}, {level_name} level, {}", operation.name(), fixture.backend());
-        let baseline = baseline.as_ref().map(|samples| (OpenFhe::NAME, samples.as_slice()));
-        harness.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
+        if theirs.is_empty() {
+            harness.timing(TIME, case, &seconds, None, params);
+        }
     }
     Ok(())
 }

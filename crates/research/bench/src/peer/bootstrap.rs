@@ -1,19 +1,27 @@
-//! OpenFHE's bootstrapping (`research/peers/openfhe_bootstrap_peer.py`), in its own process that ends with the
-//! measurement.
+//! Bootstrapping of other libraries (`research/peers/openfhe_bootstrap_peer.py`, `research/peers/lattigo`), in a process
+//! that ends with the measurement.
 
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{OpenFhe, PeerProcess, PeerTimes, failure};
+use super::{Library, PeerTimes, failure};
 use crate::clock::Clock;
 
-const SCRIPT: &str = "openfhe_bootstrap_peer.py";
+const OPENFHE_SCRIPT: &str = "openfhe_bootstrap_peer.py";
 
-/// Requested parameters of OpenFHE. All slots are complex and in use; each linear map uses four levels.
+/// Requested parameters. All slots are complex and in use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BootstrapRequest {
+pub(crate) enum BootstrapRequest {
+    OpenFhe(OpenFheBootstrap),
+    /// A default set of Lattigo, by its name.
+    Lattigo(&'static str),
+}
+
+/// Requested parameters of OpenFHE. Each linear map uses four levels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFheBootstrap {
     pub(crate) log_n: u32,
     /// Levels left after the bootstrap.
     pub(crate) levels: u32,
@@ -25,16 +33,18 @@ pub(crate) struct BootstrapRequest {
     pub(crate) secret: &'static str,
 }
 
-/// OpenFHE's setup, as it reports it.
+/// A library's setup, as it reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct BootstrapSetup {
     pub(crate) version: String,
     pub(crate) slots: usize,
     pub(crate) log2_q: f64,
     pub(crate) log2_qp: f64,
+    pub(crate) digits: usize,
     pub(crate) security_level: String,
     pub(crate) switching_keys: usize,
-    /// Number of keys times the bytes of one serialised key: serialising all of them would double the memory.
+    /// OpenFHE's are the number of keys times the bytes of one serialised key: serialising all of them would double the
+    /// memory.
     pub(crate) key_bytes: u64,
 }
 
@@ -45,6 +55,8 @@ pub(crate) struct BootstrapQuality {
     pub(crate) mean_error: f64,
     pub(crate) worst_error: f64,
     pub(crate) levels_left: u32,
+    /// Bits of the modulus between the output and the next bootstrap.
+    pub(crate) modulus_left: f64,
     pub(crate) peak_memory_mb: f64,
 }
 
@@ -67,38 +79,54 @@ struct Answer {
 }
 
 impl BootstrapRequest {
-    /// Name of the baseline.
-    pub(crate) fn name(&self) -> String {
-        let secret = self.secret.replace('_', " ");
-        format!("OpenFHE, {secret} secret, {} levels of {} bits", self.levels, self.scale_bits)
+    pub(crate) fn library(&self) -> Library {
+        match self {
+            BootstrapRequest::OpenFhe(_) => Library::OpenFhe,
+            BootstrapRequest::Lattigo(_) => Library::Lattigo,
+        }
     }
 
-    /// Starts OpenFHE, measures `repetitions` bootstraps after one warm-up, and ends it.
+    /// Name of the baseline.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            BootstrapRequest::OpenFhe(OpenFheBootstrap { secret, levels, scale_bits, .. }) => {
+                let secret = secret.replace('_', " ");
+                format!("OpenFHE, {secret} secret, {levels} levels of {scale_bits} bits")
+            }
+            BootstrapRequest::Lattigo(set) => format!("Lattigo, {set}"),
+        }
+    }
+
+    fn setup(&self) -> Value {
+        match self {
+            BootstrapRequest::OpenFhe(request) => {
+                let &OpenFheBootstrap { log_n, levels, scale_bits, first_bits, digits, secret } = request;
+                json!({
+                    "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits,
+                    "first_bits": first_bits, "digits": digits, "secret": secret,
+                })
+            }
+            BootstrapRequest::Lattigo(set) => json!({ "cmd": "setup", "set": set }),
+        }
+    }
+
+    /// Starts the library, measures `repetitions` bootstraps after one warm-up, and ends it.
     pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> anyhow::Result<PeerBootstrap> {
-        let mut process = PeerProcess::open(OpenFhe::NAME, root, SCRIPT)?;
-        let BootstrapRequest { log_n, levels, scale_bits, first_bits, digits, secret } = self;
-        let setup = process.ask(&json!({
-            "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits,
-            "first_bits": first_bits, "digits": digits, "secret": secret,
-        }))?;
+        let mut process = self.library().start(root, OPENFHE_SCRIPT)?;
+        let setup = process.ask(&self.setup())?;
         let answer: Answer = process.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
         let seconds = answer.times.seconds(clock);
         if seconds.len() != repetitions {
-            return Err(failure(OpenFhe::NAME, "an answer with too few times"));
+            return Err(failure(self.library().name(), "an answer with too few times"));
         }
         Ok(PeerBootstrap { request: self, setup, quality: answer.quality, seconds })
     }
 }
 
 impl PeerBootstrap {
-    /// Bits of the modulus between the output and the next bootstrap.
-    pub(crate) fn modulus_left(&self) -> f64 {
-        f64::from(self.quality.levels_left * self.request.scale_bits)
-    }
-
-    /// The product of the number of slots and [`PeerBootstrap::modulus_left`].
+    /// The product of the number of slots and of the bits of modulus left.
     pub(crate) fn slots_and_bits(&self) -> f64 {
-        self.setup.slots as f64 * self.modulus_left()
+        self.setup.slots as f64 * self.quality.modulus_left
     }
 }
 
@@ -109,12 +137,13 @@ mod tests {
     #[test]
     fn a_small_bootstrap_of_openfhe_is_understood() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-        if !OpenFhe::is_set_up(&root) {
+        if !Library::OpenFhe.is_set_up(&root) {
             println!("skipped: OpenFHE is not set up; `make peers` sets it up");
             return;
         }
         let secret = "sparse_encapsulated";
-        let request = BootstrapRequest { log_n: 11, levels: 3, scale_bits: 59, first_bits: 60, digits: 4, secret };
+        let small = OpenFheBootstrap { log_n: 11, levels: 3, scale_bits: 59, first_bits: 60, digits: 4, secret };
+        let request = BootstrapRequest::OpenFhe(small);
         assert_eq!(request.name(), "OpenFHE, sparse encapsulated secret, 3 levels of 59 bits");
         let found = request.measure(&root, Clock::Cpu, 2).unwrap();
         assert_eq!((found.seconds.len(), found.quality.levels_left, found.setup.slots), (2, 3, 1 << 10));
@@ -122,7 +151,7 @@ mod tests {
         let quality = &found.quality;
         assert!(quality.mean_error < quality.rms_error && quality.rms_error < quality.worst_error, "{quality:?}");
         assert!(quality.worst_error < 2f64.powi(-15));
-        let unknown = BootstrapRequest { secret: "dense", ..request };
+        let unknown = BootstrapRequest::OpenFhe(OpenFheBootstrap { secret: "dense", ..small });
         assert!(unknown.measure(&root, Clock::Cpu, 1).unwrap_err().to_string().contains("uniform_ternary"));
     }
 }

@@ -1,16 +1,17 @@
 //! Bootstraps of every slot: seconds, precision and the simulator's estimate of it, levels left, and bytes; compared
-//! with OpenFHE's.
+//! with those of OpenFHE and Lattigo.
 //!
-//! Each backend's keys are dropped before the next backend's are generated, and all of ours before OpenFHE starts:
-//! its keys and matrices take 12 to 17 GB. So ours and OpenFHE's are measured one after the other, not in turn.
+//! Each backend's keys are dropped before the next backend's are generated, and all of ours before another library
+//! starts: its keys and matrices take up to 17 GB. So ours and theirs are measured one after the other, not in turn.
 //!
-//! These are the only rows with OpenFHE that are not measured in turn. OpenFHE runs in its own process, and is skipped
-//! if less than 18 GB are free. `ratio` is the ratio of the medians, and `params.order` says so. One bootstrap is
+//! These are the only rows with these libraries that are not measured in turn. A library runs in its own process, and is
+//! skipped if less than 17 GB are free. `ratio` is the ratio of the medians, and `params.order` says so. One bootstrap is
 //! decrypted and checked against the simulator's estimate; one more is not counted.
 //!
 //! OpenFHE runs with an encapsulated sparse secret, as ours, at two scales: at 59 bits, the largest scale of its 64-bit
 //! build, which 20 bits of precision need, with the 4 levels that then fit 128 bits of security; and at 50 bits with 8
-//! levels. It also runs with a ternary secret. `time_per_slot_and_bit_left` makes different levels comparable: seconds
+//! levels. It also runs with a ternary secret. Lattigo runs with its default sets for a dense secret, which have an
+//! encapsulated sparse one. `time_per_slot_and_bit_left` makes different levels comparable: seconds
 //! over slots and over bits of modulus left between two bootstraps. Precision is `-log2` of the error over all slots;
 //! its baseline is the estimate, then OpenFHE's precision. The bytes of OpenFHE's keys are the number of keys times one
 //! serialised rotation key.
@@ -30,9 +31,9 @@ use super::backends;
 use crate::clock::{Repetitions, Stopwatch, alternate};
 use crate::harness::{Harness, pool};
 use crate::machine::available_memory_bytes;
-use crate::peer::{BootstrapRequest, OpenFhe, PeerBootstrap};
+use crate::peer::{BootstrapRequest, OpenFheBootstrap, PeerBootstrap};
 
-/// A preset and the comparable OpenFHE parameters.
+/// A preset and the comparable parameters of other libraries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) preset: &'static str,
@@ -45,37 +46,39 @@ pub(super) const FULL: [Case; 5] = [
     Case {
         preset: "n16_boot_depth9_scale50",
         peers: &[
-            BootstrapRequest {
+            BootstrapRequest::OpenFhe(OpenFheBootstrap {
                 log_n: 16,
                 levels: 4,
                 scale_bits: 59,
                 first_bits: 60,
                 digits: 4,
                 secret: "sparse_encapsulated",
-            },
-            BootstrapRequest {
+            }),
+            BootstrapRequest::OpenFhe(OpenFheBootstrap {
                 log_n: 16,
                 levels: 8,
                 scale_bits: 50,
                 first_bits: 58,
                 digits: 5,
                 secret: "sparse_encapsulated",
-            },
-            BootstrapRequest {
+            }),
+            BootstrapRequest::OpenFhe(OpenFheBootstrap {
                 log_n: 16,
                 levels: 1,
                 scale_bits: 58,
                 first_bits: 60,
                 digits: 5,
                 secret: "uniform_ternary",
-            },
+            }),
+            BootstrapRequest::Lattigo("N16QP1767H32768H32"),
+            BootstrapRequest::Lattigo("N16QP1788H32768H32"),
         ],
     },
     Case { preset: "n16_boot_depth14_scale40", peers: &[] },
     Case { preset: "n16_boot_depth12_scale45", peers: &[] },
-    Case { preset: "n16_boot_depth21_scale35", peers: &[] },
+    Case { preset: "n16_boot_depth21_scale35", peers: &[BootstrapRequest::Lattigo("N16QP1793H32768H32")] },
     // OpenFHE has no bootstrap with 128 bits of security at this degree.
-    Case { preset: "n15_boot_depth4_scale30", peers: &[] },
+    Case { preset: "n15_boot_depth4_scale30", peers: &[BootstrapRequest::Lattigo("N15QP880H16384H32")] },
 ];
 
 /// A bootstrap takes seconds.
@@ -83,7 +86,7 @@ const REPETITIONS: Repetitions = Repetitions { min: 3, max: 5, budget: Duration:
 
 const PEER_REPETITIONS: usize = 2;
 
-/// Most memory that OpenFHE needs; if less is free, the system would kill some process, not necessarily OpenFHE's.
+/// Most memory that a peer needs; if less is free, the system would kill some process, not necessarily the peer.
 const PEER_MEMORY: u64 = 17 << 30;
 
 /// Times of one backend.
@@ -174,12 +177,11 @@ fn measure_peers(harness: &mut Harness<'_>, requests: &[BootstrapRequest]) -> Ve
     if requests.is_empty() || !harness.options.peers {
         return Vec::new();
     }
-    if !OpenFhe::is_set_up(&harness.options.root) {
-        harness.progress("OpenFHE is not set up: rows come without that baseline; 'make peers' sets it up");
-        return Vec::new();
-    }
     let mut measured = Vec::new();
     for request in requests {
+        if !harness.is_set_up(request.library()) {
+            continue;
+        }
         if available_memory_bytes().is_some_and(|bytes| bytes < PEER_MEMORY) {
             harness.progress(format!("{}: left out, for less than {} GB are free", request.name(), PEER_MEMORY >> 30));
             continue;

@@ -6,7 +6,7 @@ use super::fixture::{BootstrapFixture, Precision};
 use super::{BackendTimes, Precisions};
 use crate::clock::{Clock, median};
 use crate::harness::Harness;
-use crate::peer::PeerBootstrap;
+use crate::peer::{Library, PeerBootstrap};
 use crate::row::{Metric, params};
 
 pub(super) const TIME: Metric = Metric::less("time", "s");
@@ -15,9 +15,8 @@ const TIME_PER_BIT: Metric = Metric::less("time_per_slot_and_bit_left", "ns");
 const ESTIMATE: &str = "the simulator's estimate";
 const ORDER: &str = "one after the other, as both do not fit the memory";
 const NOT_COUNTED: &str = "two or more before, one of them decrypted and checked";
-const KEY_BYTES: &str = "their number times the bytes of a serialised rotation key";
 
-/// Reads a value of a measurement of OpenFHE, in the metric's unit.
+/// Reads a value of a measurement of another library, in the metric's unit.
 type PeerValue = fn(&PeerBootstrap) -> f64;
 
 /// Selects one of the three errors.
@@ -81,7 +80,7 @@ impl Report {
         }
         let facts: [(Metric, f64, Option<PeerValue>); 6] = [
             (Metric::more("levels_left", "levels"), self.levels as f64, Some(|p| f64::from(p.quality.levels_left))),
-            (Metric::more("modulus_left", "bits"), self.modulus_left, Some(PeerBootstrap::modulus_left)),
+            (Metric::more("modulus_left", "bits"), self.modulus_left, Some(|p| p.quality.modulus_left)),
             (Metric::less("key_wire", "bytes"), self.key_wire as f64, Some(|p| p.setup.key_bytes as f64)),
             (Metric::less("key_memory", "bytes"), self.key_memory as f64, None),
             (Metric::less("matrix_memory", "bytes"), self.matrices as f64, None),
@@ -128,7 +127,7 @@ impl Report {
         }
     }
 
-    /// One row per measurement of OpenFHE.
+    /// One row per measurement of another library.
     fn beside(
         &self,
         harness: &mut Harness<'_>,
@@ -155,10 +154,14 @@ impl Report {
 
 fn peer_params(peer: &PeerBootstrap) -> Map<String, Value> {
     let PeerBootstrap { request, setup, quality, seconds } = peer;
+    let key_bytes = match request.library() {
+        Library::OpenFhe => "their number times the bytes of a serialised rotation key",
+        Library::Lattigo => "serialised",
+    };
     params! {
         "order": ORDER, "baseline_version": setup.version, "baseline_security": setup.security_level,
         "baseline_log2_q": setup.log2_q.round(), "baseline_log2_qp": setup.log2_qp.round(),
-        "baseline_digits": request.digits, "baseline_keys": setup.switching_keys, "baseline_key_bytes": KEY_BYTES,
+        "baseline_digits": setup.digits, "baseline_keys": setup.switching_keys, "baseline_key_bytes": key_bytes,
         "baseline_peak_memory_mb": quality.peak_memory_mb.round(), "baseline_repetitions": seconds.len(),
     }
 }
