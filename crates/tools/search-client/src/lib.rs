@@ -14,8 +14,8 @@ use unspoken_wire::is_application_name;
 /// End of the name of the application of a collection's documents, after that of the collection.
 const DOCUMENTS: &str = "-documents";
 
-/// Pauses before a search is done again, if the collection is changed meanwhile. Services take up a change one after the
-/// other, within seconds.
+/// Pauses before a search is done again, if the collection is changed meanwhile. Services take up a change one after
+/// the other, within seconds.
 const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_millis(900), Duration::from_millis(1800)];
 
 /// The names of a service's applications without those of the documents of its collections, which nobody asks alone.

@@ -1,10 +1,10 @@
-//! The engine suite: evaluator operations compared with those of OpenFHE and Lattigo, transforms, matrix products, keys,
-//! threads, memory, bootstraps.
+//! The engine suite: evaluator operations compared with those of OpenFHE and Lattigo, transforms, matrix products,
+//! keys, threads, memory, bootstraps.
 //!
 //! - **OpenFHE and Lattigo** (`research/peers/README.md`; `make peers` sets them up) run in child processes and time
 //!   their own calls; there is a row for each. Levels are matched by bits of Q: each of our levels is compared with the
-//!   chain nearest in bits; `params` has both. A rescale divides by two primes of 29 bits in ours and by one prime of 50
-//!   bits in theirs. "Multiply, relinearise and rescale" is one division in ours and the sum of two calls in theirs.
+//!   chain nearest in bits; `params` has both. A rescale divides by two primes of 29 bits in ours and by one prime of
+//!   50 bits in theirs. "Multiply, relinearise and rescale" is one division in ours and the sum of two calls in theirs.
 //!   Without a peer, `baseline` and `ratio` are null.
 //! - **AVX2** is measured in addition to the fastest backend if that is another one, because the targets are stated for
 //!   AVX2.

@@ -1,5 +1,5 @@
-//! Bootstrapping of other libraries (`research/peers/openfhe_bootstrap_peer.py`, `research/peers/lattigo`), in a process
-//! that ends with the measurement.
+//! Bootstrapping of other libraries (`research/peers/openfhe_bootstrap_peer.py`, `research/peers/lattigo`), in a
+//! process that ends with the measurement.
 
 use std::path::Path;
 

@@ -4,9 +4,9 @@
 //! Each backend's keys are dropped before the next backend's are generated, and all of ours before another library
 //! starts: its keys and matrices take up to 17 GB. So ours and theirs are measured one after the other, not in turn.
 //!
-//! These are the only rows with these libraries that are not measured in turn. A library runs in its own process, and is
-//! skipped if less than 17 GB are free. `ratio` is the ratio of the medians, and `params.order` says so. One bootstrap is
-//! decrypted and checked against the simulator's estimate; one more is not counted.
+//! These are the only rows with these libraries that are not measured in turn. A library runs in its own process, and
+//! is skipped if less than 17 GB are free. `ratio` is the ratio of the medians, and `params.order` says so. One
+//! bootstrap is decrypted and checked against the simulator's estimate; one more is not counted.
 //!
 //! OpenFHE runs with an encapsulated sparse secret, as ours, at two scales: at 59 bits, the largest scale of its 64-bit
 //! build, which 20 bits of precision need, with the 4 levels that then fit 128 bits of security; and at 50 bits with 8
