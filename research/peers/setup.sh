@@ -62,7 +62,7 @@ set_up_lattigo() {
     elif ! (cd "$root/research/peers/lattigo" && go build -o "$root/.peers/lattigo" .) >"$log" 2>&1; then
         echo "peers: lattigo skipped: it could not be built:"
         tail -n 3 "$log" | sed 's/^/    /'
-    elif ! "$root/.peers/lattigo" <<<"$small" >"$log" 2>&1 || grep -q error "$log"; then
+    elif ! "$root/.peers/lattigo" <<<"$small" >"$log" 2>&1 || grep -q '"error"' "$log"; then
         echo "peers: lattigo skipped: built, but it does not run here:"
         tail -n 3 "$log" | sed 's/^/    /'
     else

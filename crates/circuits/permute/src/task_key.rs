@@ -74,8 +74,9 @@ impl Hash {
         }
     }
 
-    fn model(&mut self, &CostModel { limb_transform, residue_mac, matrix_mac, elementwise, encoding }: &CostModel) {
-        let prices = [limb_transform, residue_mac, matrix_mac, elementwise, encoding];
+    fn model(&mut self, model: &CostModel) {
+        let &CostModel { limb_transform, conversion_mac, key_mac, matrix_mac, elementwise, encoding } = model;
+        let prices = [limb_transform, conversion_mac, key_mac, matrix_mac, elementwise, encoding];
         prices.iter().for_each(|price| self.number(price.to_bits()));
     }
 }

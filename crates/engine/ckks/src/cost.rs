@@ -39,8 +39,10 @@ pub struct Cost {
     pub plaintext_products: u64,
     /// Transforms of one limb (`n` residues of one prime), in either direction.
     pub limb_transforms: u64,
-    /// Residues multiplied and added in basis conversions and in inner products with keys.
-    pub residue_macs: u64,
+    /// Residues multiplied and added in basis conversions, which stay in the cache.
+    pub conversion_macs: u64,
+    /// Residues multiplied and added in inner products with keys, which come from memory.
+    pub key_macs: u64,
     /// Residues multiplied and added in products of plaintext matrices with ciphertexts.
     pub matrix_macs: u64,
     /// Residues passed through an element-wise operation: sum, product, permutation, copy.
@@ -72,7 +74,7 @@ impl Cost {
         let conversions: usize = digits.iter().map(|digit| digit.len() * (extended - digit.len())).sum();
         Cost {
             limb_transforms: (digits.len() * extended) as u64,
-            residue_macs: (conversions * ring.degree()) as u64,
+            conversion_macs: (conversions * ring.degree()) as u64,
             ..Self::default()
         }
     }
@@ -80,7 +82,7 @@ impl Cost {
     /// Cost of the inner product of raised digits with a key.
     pub fn hoisted_product(ring: &Ring, basis: Basis) -> Self {
         let limbs = 2 * ring.digit_count(basis.chain) * ring.limb_count(ring.switching_basis(basis));
-        Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
+        Cost { key_macs: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
     /// Cost of a rotation from digits that are raised already, left undivided. Its inner product counts
@@ -186,7 +188,7 @@ impl Cost {
         let (dropped, kept) = (special + surplus, ring.limb_count(to));
         Cost {
             limb_transforms: (dropped + kept) as u64,
-            residue_macs: ((dropped + 1) * kept * ring.degree()) as u64,
+            conversion_macs: ((dropped + 1) * kept * ring.degree()) as u64,
             elementwise: (2 * kept * ring.degree()) as u64,
             ..Self::default()
         }
@@ -219,7 +221,8 @@ impl Cost {
             rescales: self.rescales * count,
             plaintext_products: self.plaintext_products * count,
             limb_transforms: self.limb_transforms * count,
-            residue_macs: self.residue_macs * count,
+            conversion_macs: self.conversion_macs * count,
+            key_macs: self.key_macs * count,
             matrix_macs: self.matrix_macs * count,
             elementwise: self.elementwise * count,
             encoded: self.encoded * count,
@@ -238,21 +241,24 @@ impl AddAssign for Cost {
         self.rescales += other.rescales;
         self.plaintext_products += other.plaintext_products;
         self.limb_transforms += other.limb_transforms;
-        self.residue_macs += other.residue_macs;
+        self.conversion_macs += other.conversion_macs;
+        self.key_macs += other.key_macs;
         self.matrix_macs += other.matrix_macs;
         self.elementwise += other.elementwise;
         self.encoded += other.encoded;
     }
 }
 
-/// Seconds per unit of each kind of work. Predictions are accurate to a factor of about two, because caches and threads
-/// that wait for each other are not modelled.
+/// Seconds per unit of each kind of work. Predictions of several threads are accurate to a factor of about two, because
+/// threads that wait for each other are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Per transform of one limb.
     pub limb_transform: f64,
-    /// Per residue of a basis conversion or an inner product with a key.
-    pub residue_mac: f64,
+    /// Per residue of a basis conversion.
+    pub conversion_mac: f64,
+    /// Per residue of an inner product with a key.
+    pub key_mac: f64,
     /// Per residue of a matrix product.
     pub matrix_mac: f64,
     /// Per residue of an element-wise operation.
@@ -265,6 +271,10 @@ pub struct CostModel {
 const MEASURE_FOR: Duration = Duration::from_millis(50);
 const MEASURE_TIMES: u32 = 3;
 
+/// Least part of a decomposition that its conversions take: its transforms are timed alone, and the difference of both
+/// times is not exact.
+const LEAST_CONVERSIONS: f64 = 0.1;
+
 /// Rows and columns, and number of primes, of the timed matrix product.
 const MATRIX_SIDE: usize = 32;
 const MATRIX_PRIMES: usize = 4;
@@ -274,7 +284,14 @@ impl CostModel {
     pub fn nominal(parameters: &CkksParameters) -> Self {
         let degree = parameters.ring().degree() as f64;
         let limb_transform = 0.2e-9 * degree * degree.log2();
-        CostModel { limb_transform, residue_mac: 0.3e-9, matrix_mac: 0.1e-9, elementwise: 0.4e-9, encoding: 10e-9 }
+        CostModel {
+            limb_transform,
+            conversion_mac: 0.3e-9,
+            key_mac: 0.3e-9,
+            matrix_mac: 0.1e-9,
+            elementwise: 0.4e-9,
+            encoding: 10e-9,
+        }
     }
 
     /// Measures each kind of work on this machine, on the threads of the current rayon pool. Takes less than a second.
@@ -295,6 +312,10 @@ impl CostModel {
             ring.to_evaluation(&mut poly)
         })?;
         let sums = fastest(|| ring.add_assign(&mut poly, &other))?;
+        let limb_transform = transforms / (2.0 * limbs);
+        let decompositions = fastest(|| ring.decompose(&poly).map(drop))?;
+        let decomposition = Cost::decomposition(ring, full);
+        let conversions = decompositions - limb_transform * decomposition.limb_transforms as f64;
 
         let chain = full.chain.min(2 * ring.digit_len());
         let row = ring.uniform(&seed, 2, ring.gadget_key_basis(chain));
@@ -317,8 +338,9 @@ impl CostModel {
         let encodings = fastest(|| encoder.encode_real(&values, level, parameters.scale()).map(drop))?;
 
         Ok(CostModel {
-            limb_transform: transforms / (2.0 * limbs),
-            residue_mac: products / Cost::hoisted_product(ring, Basis::chain(chain)).residue_macs as f64,
+            limb_transform,
+            conversion_mac: conversions.max(LEAST_CONVERSIONS * decompositions) / decomposition.conversion_macs as f64,
+            key_mac: products / Cost::hoisted_product(ring, Basis::chain(chain)).key_macs as f64,
             matrix_mac: matrices / ((MATRIX_SIDE * MATRIX_SIDE * primes) as f64 * degree),
             elementwise: sums / (limbs * degree),
             encoding: encodings / (limbs * degree),
@@ -328,7 +350,8 @@ impl CostModel {
     /// Predicted seconds.
     pub fn seconds(&self, cost: &Cost) -> f64 {
         self.limb_transform * cost.limb_transforms as f64
-            + self.residue_mac * cost.residue_macs as f64
+            + self.conversion_mac * cost.conversion_macs as f64
+            + self.key_mac * cost.key_macs as f64
             + self.matrix_mac * cost.matrix_macs as f64
             + self.elementwise * cost.elementwise as f64
             + self.encoding * cost.encoded as f64

@@ -20,8 +20,8 @@ const SAMPLED: usize = 256;
 /// Clusters that a vector may go to, the nearest ones, before it takes any with room.
 const CHOICES: usize = 16;
 
-/// Vectors whose similarities with all centres are computed at the same time.
-const CHUNK: usize = 1024;
+/// Similarities that are computed at the same time, about: they stay in the cache.
+const SIMILARITIES: usize = 1 << 18;
 
 /// Centres of clusters, and the cluster of each vector.
 #[derive(Clone, Debug)]
@@ -88,8 +88,9 @@ fn centres(vectors: ArrayView2<'_, f32>, count: usize, report: &mut dyn FnMut(us
 /// For each vector its `most` nearest centres, the nearest first, with the similarities.
 fn nearest(vectors: ArrayView2<'_, f32>, centres: &Array2<f32>, most: usize) -> Vec<Vec<(f32, u32)>> {
     let most = most.min(centres.nrows());
+    let rows = (SIMILARITIES / centres.nrows()).clamp(16, 1024);
     let of_chunk = |start: usize| {
-        let end = (start + CHUNK).min(vectors.nrows());
+        let end = (start + rows).min(vectors.nrows());
         let similarities = vectors.slice(s![start..end, ..]).dot(&centres.t());
         let best = |row: ArrayView1<'_, f32>| {
             let mut best: Vec<(f32, u32)> = Vec::with_capacity(most);
@@ -108,7 +109,7 @@ fn nearest(vectors: ArrayView2<'_, f32>, centres: &Array2<f32>, most: usize) -> 
         };
         similarities.outer_iter().map(best).collect::<Vec<_>>()
     };
-    let starts: Vec<usize> = (0..vectors.nrows()).step_by(CHUNK).collect();
+    let starts: Vec<usize> = (0..vectors.nrows()).step_by(rows).collect();
     starts.into_par_iter().flat_map_iter(of_chunk).collect()
 }
 

@@ -128,11 +128,11 @@ fn rotations_from_shared_digits_have_one_price() {
     let mut expected = Cost::decomposition(ring, basis);
     expected += Cost::hoisted_rotation(ring, basis).times(11);
     expected += Cost::rescale(ring, ring.switching_basis(basis), parameters.basis(LEVEL - 1), 2);
-    assert_eq!((eleven.limb_transforms, eleven.residue_macs), (expected.limb_transforms, expected.residue_macs));
-    let twice = Cost::hoisted_rotations(ring, basis, 2).residue_macs;
-    let once = Cost::hoisted_rotations(ring, basis, 1).residue_macs;
-    let division = Cost::division(ring, ring.switching_basis(basis), basis).times(2).residue_macs;
-    assert_eq!(twice - once - division, Cost::hoisted_rotation(ring, basis).residue_macs);
+    assert_eq!((eleven.limb_transforms, eleven.conversion_macs), (expected.limb_transforms, expected.conversion_macs));
+    assert_eq!(eleven.key_macs, expected.key_macs);
+    let twice = Cost::hoisted_rotations(ring, basis, 2).key_macs;
+    let once = Cost::hoisted_rotations(ring, basis, 1).key_macs;
+    assert_eq!(twice - once, Cost::hoisted_rotation(ring, basis).key_macs);
 }
 
 #[test]

@@ -338,7 +338,14 @@ fn cost_models_are_measured_quickly_and_add_up() {
     let start = std::time::Instant::now();
     let model = CostModel::measure(client.parameters()).unwrap();
     assert!(start.elapsed().as_secs() < 10, "a second, and room for a busy machine");
-    let rates = [model.limb_transform, model.residue_mac, model.matrix_mac, model.elementwise, model.encoding];
+    let rates = [
+        model.limb_transform,
+        model.conversion_mac,
+        model.key_mac,
+        model.matrix_mac,
+        model.elementwise,
+        model.encoding,
+    ];
     assert!(rates.iter().all(|&seconds| seconds > 0.0 && seconds < 1.0), "{model:?}");
     let simulator = Simulator::new(&client.encoder, 1);
     let x = simulator.encrypt(&[Complex64::from(0.5)], 3, client.parameters().scale()).unwrap();

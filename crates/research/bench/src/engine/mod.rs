@@ -190,6 +190,11 @@ mod tests {
         let [whole, half] = ["bootstrap", "exponential bootstrap"].map(|case| find("time", case).ours);
         assert!(0.0 < half && half < whole && whole < 100.0, "{half} {whole}");
         assert!(rows.iter().any(|row| row.case.ends_with("2 threads") && row.ratio.is_some()));
+        let priced = rows.iter().find(|row| row.baseline_name == "the simulator's price").unwrap();
+        assert!(
+            priced.metric == "time" && priced.ratio.is_some_and(|ratio| (0.1..10.0).contains(&ratio)),
+            "{priced:?}"
+        );
     }
 
     #[test]

@@ -74,6 +74,12 @@ impl Vector for Register {
             _mm256_sub_epi64(self.0, _mm256_and_si256(is_large, multiple.0))
         }
     );
+    operation!(
+        reduce64(self, multiple) = {
+            let [sum, less] = [self.0, _mm256_sub_epi64(self.0, multiple.0)].map(|x| _mm256_castsi256_pd(x));
+            _mm256_castpd_si256(_mm256_blendv_pd(less, sum, less))
+        }
+    );
 
     even_odd_products!();
 

@@ -79,6 +79,12 @@ impl Vector for Register {
             u64x2_sub(self.0, v128_and(is_large, multiple.0))
         }
     );
+    operation!(
+        reduce64(self, multiple) = {
+            let less = u64x2_sub(self.0, multiple.0);
+            v128_bitselect(self.0, less, i64x2_lt(less, i64x2_splat(0)))
+        }
+    );
 
     #[inline(always)]
     fn operand(self) -> Self {

@@ -91,32 +91,27 @@ unsafe fn convert_to<V: Vector, const T: usize>(
     // SAFETY: the caller vouches for the instruction set; all limbs have the same length, a multiple of the lanes,
     // and every target has a factor for each source.
     unsafe {
-        let zero = V::splat(0);
+        let primes = targets.map(|target| Prime::<V>::new(&target.modulus));
+        let offsets = targets.map(|target| V::splat64(u64::from(target.offset)));
+        // Half of the largest sum of [`LAZY_TERMS`] products and an offset: `3/2 q R`.
+        let halves = targets.map(|target| V::splat64((3 << 31) * u64::from(target.modulus.q)));
         for x in (0..length).step_by(V::LANES) {
-            let mut results = [zero; T];
-            for first in (0..sources.len()).step_by(LAZY_TERMS) {
-                let mut sums = [Wide(zero, zero); T];
-                if first == 0 {
-                    for t in 0..T {
-                        let offset = V::splat64(u64::from(targets[t].offset));
-                        sums[t] = Wide(offset, offset);
-                    }
+            let mut sums = offsets.map(|offset| Wide(offset, offset));
+            let mut room = LAZY_TERMS;
+            for i in 0..sources.len() {
+                if room == 0 {
+                    sums = std::array::from_fn(|t| sums[t].reduce(halves[t]));
+                    room = LAZY_TERMS / 2;
                 }
-                for i in first..sources.len().min(first + LAZY_TERMS) {
-                    let source = V::load(sources.get_unchecked(i), x).operand();
-                    for t in 0..T {
-                        let factor = V::splat(*targets[t].factors.get_unchecked(i));
-                        sums[t] = sums[t].add_multiple(source, factor);
-                    }
-                }
+                let source = V::load(sources.get_unchecked(i), x).operand();
                 for t in 0..T {
-                    let prime = Prime::<V>::new(&targets[t].modulus);
-                    let sum = prime.canonical_from_4q(prime.montgomery_lazy(sums[t]));
-                    results[t] = if first == 0 { sum } else { prime.add(results[t], sum) };
+                    let factor = V::splat(*targets[t].factors.get_unchecked(i));
+                    sums[t] = sums[t].add_multiple(source, factor);
                 }
+                room -= 1;
             }
             for t in 0..T {
-                results[t].store(outputs[t], x);
+                primes[t].canonical_from_4q(primes[t].montgomery_lazy(sums[t])).store(outputs[t], x);
             }
         }
     }

@@ -95,6 +95,9 @@ pub(super) trait Vector: Copy {
     /// In each wide lane `self` or `self - multiple`, chosen so that the result is at most 2^63 + 2^31, for a
     /// `multiple` in `[2^63 - 2^31, 2^63]`.
     fn fold64(self, multiple: Self) -> Self;
+    /// In each wide lane `self` or `self - multiple`, whichever is in `[0, multiple)`, for `self < 2 multiple` and
+    /// `multiple < 2^63`.
+    fn reduce64(self, multiple: Self) -> Self;
     /// The high words.
     fn high_words(wide: Wide<Self>) -> Self;
     /// The low words.
@@ -221,6 +224,12 @@ impl<V: Vector> Wide<V> {
     #[inline(always)]
     pub(super) fn add_multiple(self, a: V::Operand, b: V) -> Self {
         self.add(V::products(a, b.equal_operand()))
+    }
+
+    /// `self` or `self - multiple`, whichever is in `[0, multiple)`, as [`Vector::reduce64`].
+    #[inline(always)]
+    pub(super) fn reduce(self, multiple: V) -> Self {
+        Wide(self.0.reduce64(multiple), self.1.reduce64(multiple))
     }
 }
 

@@ -3,7 +3,8 @@
 use std::f64::consts::PI;
 
 use unspoken_ckks::{
-    Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, Simulator, SlotValues,
+    Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Complex64, Cost, CostModel, Encoder, Evaluator, Preset,
+    Simulator, SlotValues,
 };
 use unspoken_ring::{Backend, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
@@ -96,6 +97,19 @@ impl BootstrapFixture {
     /// Bootstraps from torus elements to exponentials.
     pub(super) fn exponential(&self) -> anyhow::Result<Ciphertext> {
         Ok(self.bootstrapper.exponential(&Evaluator::new(&self.encoder, &self.keys), &self.torus_input)?)
+    }
+
+    /// What [`BootstrapFixture::refresh`] costs.
+    pub(super) fn refresh_cost(&self) -> anyhow::Result<Cost> {
+        let simulator = Simulator::counting(&self.encoder);
+        let (level, scale) = (self.plan().input_level(), self.parameters().scale());
+        self.plan().simulate_refresh(&simulator, &simulator.encrypt(&[], level, scale)?)?;
+        Ok(simulator.cost())
+    }
+
+    /// The simulator's price of a cost, with the speed that this thread has now.
+    pub(super) fn price(&self, cost: &Cost) -> anyhow::Result<f64> {
+        Ok(CostModel::measure(self.parameters())?.seconds(cost))
     }
 
     pub(super) fn refresh_precision(&self, output: &Ciphertext) -> anyhow::Result<Precision> {

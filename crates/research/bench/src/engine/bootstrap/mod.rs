@@ -95,6 +95,8 @@ struct BackendTimes {
     /// Seconds of a bootstrap and of an exponential bootstrap, on one thread.
     refresh: Vec<f64>,
     exponential: Vec<f64>,
+    /// The simulator's price of a bootstrap, in turn with both.
+    price: Vec<f64>,
     /// Wall-clock seconds: number of threads, seconds on these threads, seconds on one thread in turn with them.
     threads: Vec<(usize, [Vec<f64>; 2])>,
 }
@@ -157,7 +159,10 @@ fn time(
     let stopwatch = harness.stopwatch();
     let refresh = || stopwatch.seconds(|| fixture.refresh());
     let exponential = || stopwatch.seconds(|| fixture.exponential());
-    let mut samples = alternate(REPETITIONS, &mut [Box::new(refresh), Box::new(exponential)])?;
+    let (cost, single_thread) = (fixture.refresh_cost()?, &harness.single_thread);
+    let price = || single_thread.install(|| fixture.price(&cost));
+    let mut samples = alternate(REPETITIONS, &mut [Box::new(refresh), Box::new(exponential), Box::new(price)])?;
+    let price = samples.pop().unwrap_or_default();
     let exponential = samples.pop().unwrap_or_default();
     let refresh = samples.pop().unwrap_or_default();
     let mut threads = Vec::new();
@@ -169,7 +174,7 @@ fn time(
         let one = samples.pop().unwrap_or_default();
         threads.push((count, [samples.pop().unwrap_or_default(), one]));
     }
-    Ok(BackendTimes { backend, refresh, exponential, threads })
+    Ok(BackendTimes { backend, refresh, exponential, price, threads })
 }
 
 /// A failing measurement, most likely from lack of memory, does not discard our own rows.

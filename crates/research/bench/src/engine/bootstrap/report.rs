@@ -13,6 +13,8 @@ pub(super) const TIME: Metric = Metric::less("time", "s");
 /// Time per slot and per bit of modulus left: it makes presets with different level sizes comparable.
 const TIME_PER_BIT: Metric = Metric::less("time_per_slot_and_bit_left", "ns");
 const ESTIMATE: &str = "the simulator's estimate";
+/// Predicted with operations that are timed in turn with the bootstraps.
+const PRICE: &str = "the simulator's price";
 const ORDER: &str = "one after the other, as both do not fit the memory";
 const NOT_COUNTED: &str = "two or more before, one of them decrypted and checked";
 
@@ -118,6 +120,7 @@ impl Report {
             let theirs = |peer: &PeerBootstrap| median(&peer.seconds) / peer.slots_and_bits() * 1e9;
             self.beside(harness, TIME_PER_BIT, &case("bootstrap"), seconds / work * 1e9, (peers, theirs), single());
         }
+        harness.row(TIME, case("bootstrap"), &times.refresh, Some((PRICE, &times.price)), single());
         let exponential = median(&times.exponential);
         harness.value(TIME, case("exponential bootstrap"), exponential, None, single());
         for (threads, [several, one]) in &times.threads {
