@@ -30,7 +30,10 @@ const RECORDS_CHECKSUM_BYTES: usize = ANSWER_OVERHEAD_BYTES - 16;
 /// Documents that are asked for.
 const MOST: usize = 3;
 
-/// What the service does with its answers, and the requests that it saw: application, and length.
+/// Requests that a service saw: application, and length.
+type Seen = Vec<(&'static str, usize)>;
+
+/// What the service does with its answers, and the requests that it saw.
 #[derive(Clone, Default)]
 struct Service(Arc<Mutex<State>>);
 
@@ -41,7 +44,7 @@ struct State {
     damages_documents: bool,
     /// Says that documents are of another build.
     lies: bool,
-    seen: Vec<(&'static str, usize)>,
+    seen: Seen,
 }
 
 /// An answer after `change`, with a checksum of so many bytes that fits.
@@ -188,7 +191,7 @@ impl Running {
     }
 
     /// What is found for a vector, and the requests that the service saw.
-    fn find(&mut self, vector: &[f32], state: State) -> (Result<Vec<Found>, ClientError>, Vec<(&'static str, usize)>) {
+    fn find(&mut self, vector: &[f32], state: State) -> (Result<Vec<Found>, ClientError>, Seen) {
         *self.service.0.lock().unwrap() = state;
         let found = self.searcher.find(&[vector.to_vec()], MOST, &mut |_| (), &Cancel::new());
         (found.map(|mut found| found.remove(0)), std::mem::take(&mut self.service.0.lock().unwrap().seen))
