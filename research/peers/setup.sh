@@ -61,9 +61,11 @@ set_up_lattigo() {
         echo "peers: lattigo skipped: it needs Go 1.21 or later"
     elif ! (cd "$root/research/peers/lattigo" && go build -o "$root/.peers/lattigo" .) >"$log" 2>&1; then
         echo "peers: lattigo skipped: it could not be built:"
+        rm -f "$root/.peers/lattigo"
         tail -n 3 "$log" | sed 's/^/    /'
     elif ! "$root/.peers/lattigo" <<<"$small" >"$log" 2>&1 || grep -q '"error"' "$log"; then
         echo "peers: lattigo skipped: built, but it does not run here:"
+        rm -f "$root/.peers/lattigo"
         tail -n 3 "$log" | sed 's/^/    /'
     else
         echo "peers: lattigo ready"

@@ -17,7 +17,7 @@ import type { Collection, Document, Hits, Question, Retrieved, SearchQuestion } 
 export const DOCUMENTS = 10;
 const MOST_DOCUMENTS = 1000;
 /** Seconds before a search is done again, if the collection is changed meanwhile. */
-const PAUSES = [0.3, 0.9, 1.8];
+const PAUSES = [0.5, 1.5, 3];
 
 type Report = (progress: Progress) => void;
 

@@ -72,7 +72,7 @@ func newBootstrap(asked command) (peer, map[string]any, error) {
 	for i := range made.values {
 		made.values[i] = complex(2*numbers.Float64()-1, 2*numbers.Float64()-1)
 	}
-	plain := ckks.NewPlaintext(residual, evaluator.MinimumInputLevel())
+	plain := ckks.NewPlaintext(residual, 0)
 	if err := made.encoder.Encode(made.values, plain); err != nil {
 		return nil, nil, err
 	}
@@ -123,11 +123,12 @@ func (made *bootstrap) errors(output *rlwe.Ciphertext) (map[string]any, error) {
 		return nil, fmt.Errorf("the result is off by %g, needed at most %g", worst, maxBootstrapError)
 	}
 	count, left := float64(len(found)), 0.0
-	for _, prime := range made.params.Q()[made.input.Level()+1 : output.Level()+1] {
+	for _, prime := range made.params.Q()[1 : output.Level()+1] {
 		left += math.Log2(float64(prime))
 	}
 	return map[string]any{
 		"op": "bootstrap", "mean_error": sum / count, "rms_error": math.Sqrt(squares / count), "worst_error": worst,
-		"levels_left": output.Level() - made.input.Level(), "modulus_left": left,
+		// A prime may have room for two products.
+		"levels_left": math.Round(left / float64(made.params.LogDefaultScale())), "modulus_left": left,
 	}, nil
 }

@@ -71,10 +71,11 @@ pub(crate) fn has_version_of(answer: &[u8], version: u64) -> bool {
     let Some((id, after)) = answer.split_first_chunk::<ID_BYTES>() else { return false };
     let Some((versions, _)) = after.split_first_chunk::<VERSION_BYTES>() else { return false };
     let [first, last] = read_versions(versions);
-    // The next version only adds documents, which the index of this answer does not know.
+    // The version after the last only adds documents, which the index of this answer does not know, or, if nothing is
+    // added, only removes some. Answers of shards that have not all taken up a change may leave one version, or none.
     let fitting = u64::from(first)..=u64::from(last) + 1;
     let (build, version) = (version >> u32::BITS, version & u64::from(u32::MAX));
-    build == u64::from(build_number(*id)) && first <= last && fitting.contains(&version)
+    build == u64::from(build_number(*id)) && fitting.contains(&version)
 }
 
 fn read_versions(bytes: &[u8; VERSION_BYTES]) -> [u32; 2] {
@@ -169,8 +170,8 @@ fn of_index<'a>(description: &Description, bytes: &'a [u8]) -> Result<&'a [u8], 
 }
 
 /// Puts the answers of all shards together, which come with their groups and in the order of those, to the answer to
-/// `questions` questions that the whole index gives. If not all shards have taken up a change, no version of the
-/// documents may belong to all of their scores.
+/// `questions` questions that the whole index gives. Its versions of the documents are those that belong to the scores
+/// of all shards: none, perhaps, as long as not all of them have taken up a change.
 pub(crate) fn join_answers(
     description: &Description,
     answers: &[(usize, AnswerContent<'_>)],

@@ -27,7 +27,7 @@ pub use row::Row;
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
-    /// Ring and evaluator, against OpenFHE: operations, transforms, matrix products, keys, memory.
+    /// Ring and evaluator, against OpenFHE and Lattigo: operations, transforms, matrix products, keys, memory.
     Engine,
     /// Encrypted fastText and embeddings: the paper's plan, ours, and the baselines.
     Lookup,

@@ -115,8 +115,10 @@ impl Collection {
 
     fn load_newer(&self) -> Result<bool, CollectionError> {
         let current = self.build();
-        // The index first: the documents of all its positions are stored before it.
-        let newer = current.index.newer(&self.dir)?.map(|index| asking(index, self.asked));
+        // The documents are those of the time when the manifest is read. A writer may go on while groups are prepared.
+        let mut refreshed = None;
+        let mut begun = || refreshed = Some(current.documents.refresh());
+        let newer = current.index.newer(&self.dir, &mut begun)?.map(|index| asking(index, self.asked));
         let build = match newer {
             Some(index) if index.id() != current.index.id() => {
                 let (found, needed) = (index.parameters(), &self.parameters);
@@ -127,8 +129,9 @@ impl Collection {
                 Build::open(&self.dir, index)?
             }
             index => {
+                // The documents of all positions of an index are stored before it.
                 let is_changed = index.is_some();
-                if !current.documents.refresh()? && !is_changed {
+                if !refreshed.unwrap_or_else(|| current.documents.refresh())? && !is_changed {
                     return Ok(false);
                 }
                 Build::new(index.map_or(current.index, Arc::new), current.documents)

@@ -24,10 +24,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes the lock of a collection and opens its newest version. Reads all documents.
+    /// Takes the lock of a collection and opens its newest version. Reads all documents, and clears those that a writer
+    /// has left that stopped.
     ///
     /// # Errors
-    /// If another writer has it, or a file cannot be read.
+    /// If another writer has it, or a file cannot be read or written.
     pub fn open(dir: &Path) -> Result<Self, CollectionError> {
         // Once before the lock, whose file belongs into no other directory.
         IndexEdit::open(dir)?;
@@ -35,18 +36,15 @@ impl Writer {
         let mut index = IndexEdit::open(dir)?;
         let path = build_directory(dir, index.id()).join(DOCUMENTS);
         let mut documents = unspoken_database::Writer::open(&path)?;
-        // A writer stopped before it had changed the index. What it added belongs to no version of the index, and the
-        // next change of the documents is again the next version after those that do.
-        let [first, last] = index.document_versions();
-        index.commit([first, last.max(version_of(documents.version()))])?;
         let stored = unspoken_database::Database::open(&path)?.snapshot();
-        let (mut positions, mut documents_now) = (HashMap::new(), 0);
+        let (mut positions, mut documents_now, mut is_cleared) = (HashMap::new(), 0, false);
         for position in 0..stored.records() {
             let record = stored.record(position)?.unwrap_or_default();
             if !index.has_document(position) {
                 // A writer stopped before it had changed the index, or after.
                 if !record.is_empty() {
                     documents.set(position, &[])?;
+                    is_cleared = true;
                 }
                 continue;
             }
@@ -55,6 +53,11 @@ impl Writer {
                 positions.insert(id, position);
             }
         }
+        // What a writer that stopped has left belongs to the index with or without the records that are cleared. The
+        // index says so before: the next change is again the version after those that belong to it.
+        let [first, last] = index.document_versions();
+        index.commit([first, last.max(version_of(documents.version()) + u32::from(is_cleared))])?;
+        documents.commit()?;
         Ok(Writer { index, documents, _lock: lock, positions, removed: Vec::new(), documents_now })
     }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::Array2;
 use unspoken_collection::{Builder, Built, Collection, CollectionError, Step, Writer};
-use unspoken_database::{Database, DatabaseError};
+use unspoken_database::{Database, DatabaseError, Writer as DatabaseWriter};
 use unspoken_pir_scheme::{DatabaseVersion, Staleness, VersionedDatabase};
-use unspoken_search_index::Document;
+use unspoken_search_index::{Document, IndexEdit, directions};
 
 const WIDTH: usize = 16;
 
@@ -202,7 +202,7 @@ fn a_writer_that_stopped_between_two_steps_leaves_nothing_that_is_found() {
     assert_eq!(versions(&collection), (2, [1, 1]));
     let mut writer = Writer::open(dir.path()).unwrap();
     collection.refresh().unwrap();
-    assert_eq!(versions(&collection), (2, [1, 2]), "what was stored is the next version");
+    assert_eq!(versions(&collection), (3, [1, 3]), "what was stored, and what is left of it");
     assert_eq!(writer.documents(), 100);
     // What the writer that stopped had stored is gone.
     writer.commit().unwrap();
@@ -229,6 +229,36 @@ fn documents_that_are_older_than_the_index_are_refused() {
     std::fs::write(dir.path().join("search.json"), later).unwrap();
     let refused = Collection::open(dir.path(), None).unwrap_err().to_string();
     assert!(refused.contains("found version 1") && refused.contains("needed 2 or later"), "{refused}");
+}
+
+#[test]
+fn a_writer_that_stopped_before_it_removed_a_document_leaves_nothing_that_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    build(dir.path(), 100, 1, false).unwrap();
+    let collection = Collection::open(dir.path(), None).unwrap();
+    let vector = directions(vectors(100, 1)).unwrap().row(5).to_vec();
+    let before = collection.search(&vector, 1).unwrap()[0].position;
+    // The steps of a commit that replaces a document, without the last one.
+    let again = Document { content: b"again".to_vec(), ..documents(100)[5].clone() };
+    let mut index = IndexEdit::open(dir.path()).unwrap();
+    let position = index.add(&vector).unwrap();
+    let mut stored = DatabaseWriter::open(dir.path().join(collection_id(dir.path())).join("documents")).unwrap();
+    stored.set(position, &again.to_record().unwrap()).unwrap();
+    assert_eq!(stored.commit().unwrap(), 2);
+    drop(stored);
+    index.remove(before);
+    index.commit([2, 3]).unwrap();
+    drop(Writer::open(dir.path()).unwrap());
+    collection.refresh().unwrap();
+    assert_eq!(versions(&collection), (3, [2, 3]), "as if it had not stopped");
+    assert_eq!(nearest(&collection, &vector).0, again);
+    let stored = Database::open(dir.path().join(collection_id(dir.path())).join("documents")).unwrap().snapshot();
+    assert!(stored.record(before).unwrap().unwrap_or_default().is_empty());
+    let mut writer = Writer::open(dir.path()).unwrap();
+    assert!(writer.put(&Document { content: b"third".to_vec(), ..again }, &vector).unwrap());
+    writer.commit().unwrap();
+    collection.refresh().unwrap();
+    assert_eq!(versions(&collection), (5, [4, 5]), "no version belongs to both");
 }
 
 /// Name of the directory of the build.

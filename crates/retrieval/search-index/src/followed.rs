@@ -30,7 +30,7 @@ impl FollowedIndex {
     /// # Errors
     /// As for [`FollowedIndex::open`]. The version that was read before stays.
     pub fn refresh(&self) -> Result<bool, IndexError> {
-        let newer = self.current().newer(&self.dir);
+        let newer = self.current().newer(&self.dir, &mut || ());
         self.is_stale.store(newer.is_err(), Ordering::Relaxed);
         let Some(newer) = newer? else { return Ok(false) };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(newer);

@@ -73,8 +73,7 @@ pub(crate) struct Manifest {
     pub counts: Vec<u32>,
     /// Positions of removed documents, in order. They stay empty.
     pub removed: Vec<u64>,
-    /// Version of the documents that has all documents of this version of the index, and the one that lacks those that
-    /// were removed.
+    /// The first and the last version of the documents that belong to this version of the index.
     pub document_versions: [u32; 2],
     /// BLAKE3 of the files.
     pub tables: Vec<String>,

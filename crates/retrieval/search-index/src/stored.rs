@@ -131,35 +131,46 @@ impl StoredIndex {
     /// # Errors
     /// As for [`StoredIndex::open`], or if there is no such part.
     pub fn open_part(dir: &Path, part: IndexPart) -> Result<Self, IndexError> {
-        Self::newest(dir, part, None)
+        Self::newest(dir, part, None, &mut || ())
     }
 
-    /// The version on disk, if it is not this one. Only the groups that have changed are prepared.
+    /// The version on disk, if it is not this one. Only the groups that have changed are prepared. `begun` is called
+    /// when it is known which version that is, before its groups are prepared, which takes time.
     ///
     /// # Errors
     /// As for [`StoredIndex::open`].
-    pub fn newer(&self, dir: &Path) -> Result<Option<Self>, IndexError> {
+    pub fn newer(&self, dir: &Path, begun: &mut dyn FnMut()) -> Result<Option<Self>, IndexError> {
         let manifest = Manifest::read(dir)?;
-        let same = &self.manifest;
-        match manifest.is_same_version(same) {
+        match manifest.is_same_version(&self.manifest) {
             true => Ok(None),
-            false => Self::newest(dir, self.part, Some(self)).map(Some),
+            false => Self::newest(dir, self.part, Some(self), begun).map(Some),
         }
     }
 
     /// Reads the files, again if a writer has replaced them meanwhile.
-    fn newest(dir: &Path, part: IndexPart, earlier: Option<&StoredIndex>) -> Result<Self, IndexError> {
+    fn newest(
+        dir: &Path,
+        part: IndexPart,
+        earlier: Option<&StoredIndex>,
+        begun: &mut dyn FnMut(),
+    ) -> Result<Self, IndexError> {
         for _ in 1..ATTEMPTS {
-            match Self::read(dir, part, earlier) {
+            match Self::read(dir, part, earlier, begun) {
                 Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => (),
                 read => return read,
             }
         }
-        Self::read(dir, part, earlier)
+        Self::read(dir, part, earlier, begun)
     }
 
-    fn read(dir: &Path, part: IndexPart, earlier: Option<&StoredIndex>) -> Result<Self, IndexError> {
+    fn read(
+        dir: &Path,
+        part: IndexPart,
+        earlier: Option<&StoredIndex>,
+        begun: &mut dyn FnMut(),
+    ) -> Result<Self, IndexError> {
         let manifest = Manifest::read(dir)?;
+        begun();
         let (parameters, shape) = (manifest.parameters(dir)?, manifest.shape()?);
         let directory = manifest.directory(dir)?;
         let earlier = earlier.filter(|earlier| earlier.manifest.id == manifest.id);
@@ -245,8 +256,8 @@ impl StoredIndex {
         &self.manifest.about
     }
 
-    /// Version of the documents that has all documents of this version of the index, and the one that lacks those that
-    /// were removed.
+    /// The first and the last version of the documents that belong to this version of the index: they have all of its
+    /// documents. The first one may still have documents that were removed from it.
     pub fn document_versions(&self) -> [u32; 2] {
         self.manifest.document_versions
     }
@@ -363,17 +374,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (_, vectors) = stored(dir.path());
         let before = StoredIndex::open(dir.path()).unwrap();
-        assert!(before.newer(dir.path()).unwrap().is_none());
+        assert!(before.newer(dir.path(), &mut || ()).unwrap().is_none());
         let direction = vectors.row(3).to_vec();
         let opposite: Vec<f32> = direction.iter().map(|x| -x).collect();
         let nearest = |index: &StoredIndex| index.search(&opposite, 2, 1).unwrap()[0];
         assert!(nearest(&before).1 < 0.95);
         let mut edit = IndexEdit::open(dir.path()).unwrap();
         let position = edit.add(&opposite).unwrap();
-        assert!(before.newer(dir.path()).unwrap().is_none(), "nothing is written yet");
+        assert!(before.newer(dir.path(), &mut || ()).unwrap().is_none(), "nothing is written yet");
         edit.commit([2, 2]).unwrap();
         edit.commit([2, 2]).unwrap();
-        let added = before.newer(dir.path()).unwrap().unwrap();
+        let added = before.newer(dir.path(), &mut || ()).unwrap().unwrap();
         assert_eq!((before.document_versions(), added.document_versions()), ([FIRST_VERSION; 2], [2, 2]));
         assert_eq!((added.documents(), added.id(), nearest(&added).0), (51, ID, position));
         assert!(nearest(&added).1 > 0.99);
@@ -383,14 +394,14 @@ mod tests {
         edit.remove(position);
         assert!(!edit.has_document(position));
         edit.commit([3, 4]).unwrap();
-        let removed = added.newer(dir.path()).unwrap().unwrap();
+        let removed = added.newer(dir.path(), &mut || ()).unwrap().unwrap();
         assert_eq!((removed.documents(), removed.removed()), (50, &[position][..]));
         assert_ne!(nearest(&removed).0, position);
         let again = IndexEdit::open(dir.path()).unwrap();
         assert!(!again.has_document(position) && documents(&again) == 50);
         let mut again = again;
         again.commit([3, 5]).unwrap();
-        assert_eq!(removed.newer(dir.path()).unwrap().unwrap().document_versions(), [3, 5]);
+        assert_eq!(removed.newer(dir.path(), &mut || ()).unwrap().unwrap().document_versions(), [3, 5]);
         assert_ne!(again.add(&opposite).unwrap(), position, "a position has one document ever");
         assert!(again.add(&[1.0]).unwrap_err().to_string().contains("needed 8"));
         let build = build_directory(dir.path(), ID);
@@ -407,7 +418,7 @@ mod tests {
         let (index, _) = stored(dir.path());
         let before = StoredIndex::open(dir.path()).unwrap();
         index.store(before.parameters(), dir.path(), [3; ID_BYTES], About::default()).unwrap();
-        let after = before.newer(dir.path()).unwrap().unwrap();
+        let after = before.newer(dir.path(), &mut || ()).unwrap().unwrap();
         assert_eq!((after.id(), after.about()), ([3; ID_BYTES], &About::default()));
         assert!(!build_directory(dir.path(), ID).exists());
         assert!(crate::is_index(dir.path()));

@@ -16,7 +16,7 @@ const DOCUMENTS: &str = "-documents";
 
 /// Pauses before a search is done again, if the collection is changed meanwhile. Services take up a change one after
 /// the other, within seconds.
-const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_millis(900), Duration::from_millis(1800)];
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_millis(1500), Duration::from_millis(3000)];
 
 /// The names of a service's applications without those of the documents of its collections, which nobody asks alone.
 pub fn without_documents(names: Vec<String>) -> Vec<String> {

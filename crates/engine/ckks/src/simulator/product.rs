@@ -79,7 +79,8 @@ fn product_cost(ring: &Ring, small: &SmallRing, (outputs, inputs, (rows, columns
     output += Cost::division(ring, extended(basis), basis).times(2);
     output.limb_transforms += 2 * basis.chain as u64;
     // The switch of a whole ciphertext with the primes of the small ring.
-    let mut input = Cost { conversion_macs: (ring.degree() * basis.chain * 3 * basis.chain) as u64, ..Cost::default() };
+    let squares = (ring.degree() * basis.chain * basis.chain) as u64;
+    let mut input = Cost { conversion_macs: squares, key_macs: 2 * squares, ..Cost::default() };
     input.limb_transforms = (basis.chain * (basis.chain + 1) + 4 * basis.chain + 2) as u64;
     let macs = rows * columns * (small_ring.degree() + small.row_len()) * basis.chain;
     let mut cost = output.times(outputs as u64);

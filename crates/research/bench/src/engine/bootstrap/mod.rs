@@ -11,10 +11,11 @@
 //! OpenFHE runs with an encapsulated sparse secret, as ours, at two scales: at 59 bits, the largest scale of its 64-bit
 //! build, which 20 bits of precision need, with the 4 levels that then fit 128 bits of security; and at 50 bits with 8
 //! levels. It also runs with a ternary secret. Lattigo runs with its default sets for a dense secret, which have an
-//! encapsulated sparse one. `time_per_slot_and_bit_left` makes different levels comparable: seconds
-//! over slots and over bits of modulus left between two bootstraps. Precision is `-log2` of the error over all slots;
-//! its baseline is the estimate, then OpenFHE's precision. The bytes of OpenFHE's keys are the number of keys times one
-//! serialised rotation key.
+//! encapsulated sparse one; its levels are the bits of modulus left over those of its scale, because a prime may have
+//! room for two products. `time_per_slot_and_bit_left` makes different levels comparable: seconds over slots and over
+//! bits of modulus left between two bootstraps. Precision is `-log2` of the error over all slots; its baseline is the
+//! estimate, then the precision of a library. The bytes of OpenFHE's keys are the number of keys times one serialised
+//! rotation key.
 
 mod fixture;
 mod forms;
