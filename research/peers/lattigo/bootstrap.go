@@ -25,20 +25,17 @@ type bootstrap struct {
 	facts     map[string]any
 }
 
-// literals are those of a default set.
+// literals are those of a default set with a dense secret. The two others have factors of a linear map that share a
+// prime; one of them, N15QP880H16384H32, gives zeros here.
 func literals(name string) (ckks.ParametersLiteral, bootstrapping.ParametersLiteral, error) {
 	switch name {
 	case "N16QP1767H32768H32":
 		return bootstrapping.N16QP1767H32768H32.SchemeParams, bootstrapping.N16QP1767H32768H32.BootstrappingParams, nil
 	case "N16QP1788H32768H32":
 		return bootstrapping.N16QP1788H32768H32.SchemeParams, bootstrapping.N16QP1788H32768H32.BootstrappingParams, nil
-	case "N16QP1793H32768H32":
-		return bootstrapping.N16QP1793H32768H32.SchemeParams, bootstrapping.N16QP1793H32768H32.BootstrappingParams, nil
-	case "N15QP880H16384H32":
-		return bootstrapping.N15QP880H16384H32.SchemeParams, bootstrapping.N15QP880H16384H32.BootstrappingParams, nil
 	default:
 		return ckks.ParametersLiteral{}, bootstrapping.ParametersLiteral{},
-			fmt.Errorf("set: found %q, needed a default set with a dense secret", name)
+			fmt.Errorf("set: found %q, needed N16QP1767H32768H32 or N16QP1788H32768H32", name)
 	}
 }
 
@@ -51,6 +48,8 @@ func newBootstrap(asked command) (peer, map[string]any, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// In the same ring and with the special primes of its name, which the default sets leave open.
+	literal.LogN, literal.LogP = &scheme.LogN, scheme.LogP
 	whole, err := bootstrapping.NewParametersFromLiteral(residual, literal)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +127,6 @@ func (made *bootstrap) errors(output *rlwe.Ciphertext) (map[string]any, error) {
 	}
 	return map[string]any{
 		"op": "bootstrap", "mean_error": sum / count, "rms_error": math.Sqrt(squares / count), "worst_error": worst,
-		// A prime may have room for two products.
-		"levels_left": math.Round(left / float64(made.params.LogDefaultScale())), "modulus_left": left,
+		"levels_left": output.Level(), "modulus_left": left,
 	}, nil
 }

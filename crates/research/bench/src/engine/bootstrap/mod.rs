@@ -11,8 +11,7 @@
 //! OpenFHE runs with an encapsulated sparse secret, as ours, at two scales: at 59 bits, the largest scale of its 64-bit
 //! build, which 20 bits of precision need, with the 4 levels that then fit 128 bits of security; and at 50 bits with 8
 //! levels. It also runs with a ternary secret. Lattigo runs with its default sets for a dense secret, which have an
-//! encapsulated sparse one; its levels are the bits of modulus left over those of its scale, because a prime may have
-//! room for two products. `time_per_slot_and_bit_left` makes different levels comparable: seconds over slots and over
+//! encapsulated sparse one. `time_per_slot_and_bit_left` makes different levels comparable: seconds over slots and over
 //! bits of modulus left between two bootstraps. Precision is `-log2` of the error over all slots; its baseline is the
 //! estimate, then the precision of a library. The bytes of OpenFHE's keys are the number of keys times one serialised
 //! rotation key.
@@ -77,9 +76,9 @@ pub(super) const FULL: [Case; 5] = [
     },
     Case { preset: "n16_boot_depth14_scale40", peers: &[] },
     Case { preset: "n16_boot_depth12_scale45", peers: &[] },
-    Case { preset: "n16_boot_depth21_scale35", peers: &[BootstrapRequest::Lattigo("N16QP1793H32768H32")] },
+    Case { preset: "n16_boot_depth21_scale35", peers: &[] },
     // OpenFHE has no bootstrap with 128 bits of security at this degree.
-    Case { preset: "n15_boot_depth4_scale30", peers: &[BootstrapRequest::Lattigo("N15QP880H16384H32")] },
+    Case { preset: "n15_boot_depth4_scale30", peers: &[] },
 ];
 
 /// A bootstrap takes seconds.
