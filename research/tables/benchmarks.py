@@ -66,7 +66,7 @@ NOTES = {
     **llama_encrypted_tables.NOTES,
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. Rows of OpenFHE
-and Lattigo were measured after ours and not in turn, because their keys and matrices take up to 17 GB; the key bytes
+and Lattigo were measured after ours and not in turn, because their keys and matrices take up to 20 GB; the key bytes
 of OpenFHE are the number of its keys times one serialised rotation key. The simulator's price is predicted from
 operations that are timed in turn with the bootstraps. `time_per_slot_and_bit_left` divides the time by the slots and
 by the bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewer levels left than we have.
