@@ -17,8 +17,8 @@ import { Transport, cancelled } from "./transport.js";
 import init, {
   type InitOutput,
   Kernels,
-  hasDocumentsOf,
   documentOf,
+  hasDocumentsOf,
   panicPlace,
   type Question,
   type SearchQuestion,

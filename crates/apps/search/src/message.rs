@@ -37,7 +37,7 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Ve
 }
 
 /// Writes the versions of the documents, the number of columns of each cluster, and the responses to all queries, those
-/// of each query one after the other. The answer of a shard has those of its groups, which it names.
+/// of each query one after the other. The answer of a shard has those of its groups, which it names first.
 pub(crate) fn write_answer(
     description: &Description,
     part: Option<Range<usize>>,
@@ -45,8 +45,9 @@ pub(crate) fn write_answer(
     counts: &[u32],
     responses: &[Vec<ScoreResponse>],
 ) -> Vec<u8> {
-    let mut bytes = front(description, versions);
+    let mut bytes = description.id().to_vec();
     part.iter().for_each(|range| bytes.extend(name_of(range)));
+    append_versions(&mut bytes, versions);
     let groups = description.shape().groups();
     for block in counts.chunks_exact(groups) {
         let counts = &block[part.clone().unwrap_or(0..groups)];
@@ -58,11 +59,8 @@ pub(crate) fn write_answer(
     bytes
 }
 
-/// The beginning of an answer: the id of the index, and the versions of the documents.
-fn front(description: &Description, versions: [u32; 2]) -> Vec<u8> {
-    let mut bytes = description.id().to_vec();
+fn append_versions(bytes: &mut Vec<u8>, versions: [u32; 2]) {
     bytes.extend(versions.iter().flat_map(|version| version.to_le_bytes()));
-    bytes
 }
 
 /// Whether documents of this version have all documents that an answer with scores can name, except those that were
@@ -107,8 +105,7 @@ impl<'a> AnswerContent<'a> {
     pub(crate) fn read(description: &Description, bytes: &'a [u8], questions: usize) -> Result<Self, SearchError> {
         let content = of_index(description, checked("answer", bytes)?)?;
         check_length(bytes, description.answer_bytes(questions))?;
-        let (versions, content) = content.split_first_chunk().expect("an answer of this length has versions");
-        Self::split(description, description.shape().groups(), read_versions(versions), content)
+        Self::split(description, description.shape().groups(), content)
     }
 
     /// Reads the answer of a shard with these groups from untrusted bytes.
@@ -120,11 +117,8 @@ impl<'a> AnswerContent<'a> {
     ) -> Result<Self, SearchError> {
         let content = of_index(description, checked("answer", bytes)?)?;
         check_length(bytes, description.part_answer_bytes(part.len(), questions))?;
-        let (versions, content) = content.split_first_chunk().expect("an answer of this length has versions");
         match content.split_first_chunk::<PART_BYTES>() {
-            Some((name, content)) if *name == name_of(&part) => {
-                Self::split(description, part.len(), read_versions(versions), content)
-            }
+            Some((name, content)) if *name == name_of(&part) => Self::split(description, part.len(), content),
             _ => {
                 let needed = format!("{} to {}", part.start, part.end);
                 Err(SearchError::mismatch("answer of a shard", "other groups", needed))
@@ -133,12 +127,9 @@ impl<'a> AnswerContent<'a> {
     }
 
     /// The parts of a content of the right length, of so many groups.
-    fn split(
-        description: &Description,
-        groups: usize,
-        versions: [u32; 2],
-        content: &'a [u8],
-    ) -> Result<Self, SearchError> {
+    fn split(description: &Description, groups: usize, content: &'a [u8]) -> Result<Self, SearchError> {
+        let (versions, content) = content.split_first_chunk().expect("an answer of this length has versions");
+        let versions = read_versions(versions);
         let (counts, responses) = content.split_at(description.shape().blocks() * groups * COUNT_BYTES);
         let (counts, _) = counts.as_chunks::<COUNT_BYTES>();
         let counts: Vec<usize> = counts.iter().map(|&count| usize::from(u16::from_le_bytes(count))).collect();
@@ -182,7 +173,8 @@ pub(crate) fn join_answers(
     let versions = || answers.iter().map(|(_, answer)| answer.versions);
     let first = versions().map(|[first, _]| first).max().unwrap_or_default();
     let last = versions().map(|[_, last]| last).min().unwrap_or_default();
-    let mut bytes = front(description, [first, last]);
+    let mut bytes = description.id().to_vec();
+    append_versions(&mut bytes, [first, last]);
     for block in 0..blocks {
         for (groups, answer) in answers {
             let counts = &answer.counts[block * groups..(block + 1) * groups];

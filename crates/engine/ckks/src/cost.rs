@@ -249,8 +249,8 @@ impl AddAssign for Cost {
     }
 }
 
-/// Seconds per unit of each kind of work. Predictions of several threads are accurate to a factor of about two, because
-/// threads that wait for each other are not modelled.
+/// Seconds per unit of each kind of work. Predictions are accurate to a factor of about two: caches are modelled
+/// roughly, and threads that wait for each other not at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Per transform of one limb.

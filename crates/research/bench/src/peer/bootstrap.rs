@@ -86,6 +86,14 @@ impl BootstrapRequest {
         }
     }
 
+    /// Most memory that it was seen to use at degree 2^16, in GiB.
+    pub(crate) fn memory_gib(&self) -> u64 {
+        match self {
+            BootstrapRequest::OpenFhe(_) => 17,
+            BootstrapRequest::Lattigo(_) => 19,
+        }
+    }
+
     /// Name of the baseline.
     pub(crate) fn name(&self) -> String {
         match self {

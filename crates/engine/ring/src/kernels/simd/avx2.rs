@@ -69,12 +69,6 @@ impl Vector for Register {
     operation!(reverse(self) = _mm256_permutevar8x32_epi32(self.0, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)));
     operation!(add64(self, other) = _mm256_add_epi64(self.0, other.0));
     operation!(
-        fold64(self, multiple) = {
-            let is_large = _mm256_cmpgt_epi64(_mm256_setzero_si256(), self.0);
-            _mm256_sub_epi64(self.0, _mm256_and_si256(is_large, multiple.0))
-        }
-    );
-    operation!(
         reduce64(self, multiple) = {
             let [sum, less] = [self.0, _mm256_sub_epi64(self.0, multiple.0)].map(|x| _mm256_castsi256_pd(x));
             _mm256_castpd_si256(_mm256_blendv_pd(less, sum, less))

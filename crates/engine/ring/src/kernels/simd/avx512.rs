@@ -75,9 +75,7 @@ impl Vector for Register {
         }
     );
     operation!(add64(self, other) = _mm512_add_epi64(self.0, other.0));
-    // The difference wraps to a large number where `self` is below `multiple`. Where `self` is between `multiple` and
-    // 2^63, the difference is correct as well: it is congruent to `self`, and smaller.
-    operation!(fold64(self, multiple) = _mm512_min_epu64(self.0, _mm512_sub_epi64(self.0, multiple.0)));
+    // The difference wraps to a large number where `self` is below `multiple`.
     operation!(reduce64(self, multiple) = _mm512_min_epu64(self.0, _mm512_sub_epi64(self.0, multiple.0)));
 
     even_odd_products!();

@@ -8,8 +8,8 @@ use crate::modular::Modulus;
 /// Residues of each input that are packed together: a cache line.
 const STRIP: usize = 16;
 
-/// Number of products of two residues below `2^30` that can be added to a sum of `2^63 + 2^31` without overflow:
-/// `8 (2^30 - 2)^2 < 2^63 - 2^31`.
+/// Number of products of two residues below `2^30` that can be added to a sum below `2^63`, with a result that is below
+/// twice a multiple of `q` just below `2^63`: `8 (2^30 - 2)^2 < 2^63 - 2^32`.
 const TERMS: usize = 8;
 
 /// `output_r = sum_c matrix[r][c] * input_c`.
@@ -108,11 +108,11 @@ impl<V: Vector> Reduction<V> {
         results
     }
 
-    /// Reduces sums to at most `2^63 + 2^31`, so that [`TERMS`] more products can be added.
+    /// Reduces sums below `2^63`, so that [`TERMS`] more products can be added.
     #[inline(always)]
     fn fold(&self, sums: &mut [Wide<V>; MATRIX_TILE]) {
         for sum in sums {
-            *sum = Wide(sum.0.fold64(self.multiple), sum.1.fold64(self.multiple));
+            *sum = sum.reduce(self.multiple);
         }
     }
 }

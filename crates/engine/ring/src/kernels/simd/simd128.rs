@@ -74,12 +74,6 @@ impl Vector for Register {
     operation!(reverse(self) = u32x4_shuffle::<3, 2, 1, 0>(self.0, self.0));
     operation!(add64(self, other) = u64x2_add(self.0, other.0));
     operation!(
-        fold64(self, multiple) = {
-            let is_large = i64x2_lt(self.0, i64x2_splat(0));
-            u64x2_sub(self.0, v128_and(is_large, multiple.0))
-        }
-    );
-    operation!(
         reduce64(self, multiple) = {
             let less = u64x2_sub(self.0, multiple.0);
             v128_bitselect(self.0, less, i64x2_lt(less, i64x2_splat(0)))

@@ -92,9 +92,6 @@ pub(super) trait Vector: Copy {
     fn add64(self, other: Self) -> Self;
     /// Wide lanes shifted right by `count < 64`.
     fn shift_right64(self, count: u32) -> Self;
-    /// In each wide lane `self` or `self - multiple`, chosen so that the result is at most 2^63 + 2^31, for a
-    /// `multiple` in `[2^63 - 2^31, 2^63]`.
-    fn fold64(self, multiple: Self) -> Self;
     /// In each wide lane `self` or `self - multiple`, whichever is in `[0, multiple)`, for `self < 2 multiple` and
     /// `multiple < 2^63`.
     fn reduce64(self, multiple: Self) -> Self;

@@ -5,7 +5,7 @@
 //! starts: its keys and matrices take up to 20 GB. So ours and theirs are measured one after the other, not in turn.
 //!
 //! These are the only rows with these libraries that are not measured in turn. A library runs in its own process, and
-//! is skipped if less than 20 GB are free. `ratio` is the ratio of the medians, and `params.order` says so. One
+//! is skipped if less than it needs is free. `ratio` is the ratio of the medians, and `params.order` says so. One
 //! bootstrap is decrypted and checked against the simulator's estimate; one more is not counted.
 //!
 //! OpenFHE runs with an encapsulated sparse secret, as ours, at two scales: at 59 bits, the largest scale of its 64-bit
@@ -85,9 +85,6 @@ pub(super) const FULL: [Case; 5] = [
 const REPETITIONS: Repetitions = Repetitions { min: 3, max: 5, budget: Duration::from_secs(20) };
 
 const PEER_REPETITIONS: usize = 2;
-
-/// Most memory that a peer needs; if less is free, the system would kill some process, not necessarily the peer.
-const PEER_MEMORY: u64 = 20 << 30;
 
 /// Times of one backend.
 struct BackendTimes {
@@ -187,8 +184,10 @@ fn measure_peers(harness: &mut Harness<'_>, requests: &[BootstrapRequest]) -> Ve
         if !harness.is_set_up(request.library()) {
             continue;
         }
-        if available_memory_bytes().is_some_and(|bytes| bytes < PEER_MEMORY) {
-            harness.progress(format!("{}: left out, for less than {} GB are free", request.name(), PEER_MEMORY >> 30));
+        // The system would kill some process, not necessarily the peer.
+        let needed = request.memory_gib();
+        if available_memory_bytes().is_some_and(|bytes| bytes < needed << 30) {
+            harness.progress(format!("{}: left out, for less than {needed} GiB are free", request.name()));
             continue;
         }
         harness.progress(format!("{}: keys and bootstraps", request.name()));
