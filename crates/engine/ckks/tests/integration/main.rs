@@ -3,6 +3,7 @@
 mod bootstrap;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(not(target_family = "wasm"))]
 mod device;
 mod encrypted;
 mod evaluator;

@@ -11,10 +11,10 @@ mod matrices;
 pub(crate) mod ring;
 mod sums;
 mod switching;
-#[cfg(test)]
+#[cfg(all(test, not(target_family = "wasm")))]
 mod table_tests;
 pub(crate) mod tables;
-#[cfg(test)]
+#[cfg(all(test, not(target_family = "wasm")))]
 mod tests;
 mod transform;
 
