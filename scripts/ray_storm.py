@@ -126,7 +126,7 @@ def main() -> int:
         network = unspoken.DigitsNetwork(epochs=1, progress=False).fit(images, np.arange(40) % 10)
         network.save(home / "digits")
         stories = prepare_stories(options.unspoken, home)
-        small = {"insecure_preset": "insecure_n11_boot_depth14_scale40", "chunk": "8", "chunks": "2"}
+        small = {"insecure_preset": "insecure_n11_boot_depth15_scale40", "chunk": "8", "chunks": "2"}
         choices = {"preset": "n14_real_depth8_scale30", "batch": "4"}
         offers = [
             unspoken.ray.Offer("digits", home / "digits", "digits/noise", choices, replicas=2),

@@ -324,7 +324,7 @@ def parts(exporter: str, outcome: str) -> float:
 def test_helpers_compute_parts_of_a_language_model_through_kills(
     prepared_stories: Path, exporter: str, home: Path
 ) -> None:
-    options = {"insecure_preset": "insecure_n11_boot_depth14_scale40", "chunk": "8", "chunks": "2"}
+    options = {"insecure_preset": "insecure_n11_boot_depth15_scale40", "chunk": "8", "chunks": "2"}
     offer = cluster.Offer("chat", prepared_stories, "chat/stories", options, helpers=1)
     listen = f"127.0.0.1:{free_port()}"
     with cluster.serve([offer], listen=listen, data_dir=home / "data", name="stories") as service:

@@ -277,7 +277,7 @@ fn a_table_of_zeros_is_refused() {
 
 #[test]
 fn every_form_of_query_finds_the_embeddings() {
-    for (query, preset) in [(QueryForm::Compact, "insecure_n11_boot_depth9_scale50"), (QueryForm::OneHot, PRESET)] {
+    for (query, preset) in [(QueryForm::Compact, "insecure_n11_boot_depth10_scale50"), (QueryForm::OneHot, PRESET)] {
         let table = table(30, 0);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
         let options = EmbedOptions { query, short_queries: false, ..EmbedOptions::default() };

@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_server_gets_no_keys_and_no_inputs_beyond_its_need() {
-        for kind in [KeyKind::Encapsulation, KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
+        for kind in [KeyKind::Encapsulation, KeyKind::QueryEncapsulation, KeyKind::Decapsulation { element: 1 }] {
             let mut signature = signature();
             signature.keys.require(kind, 1);
             assert!(signature.check_use().unwrap_err().to_string().contains("needed keys that its queries take"));

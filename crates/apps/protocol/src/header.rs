@@ -390,9 +390,10 @@ mod tests {
 
     #[test]
     fn a_service_gets_no_keys_beyond_its_need() {
-        let sound = header("insecure_n11_boot_depth9_scale50", KeyPlan::new());
+        let sound = header("insecure_n11_boot_depth10_scale50", KeyPlan::new());
         let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
         use Bootstraps::{Ciphertexts, Nothing, Queries, QueriesAndCiphertexts, ShortQueries};
+        let back = KeyKind::Decapsulation { element: 1 }.code();
         let ask = |bootstraps: Bootstraps, keys: &[(u64, u32)]| {
             let keys =
                 keys.iter().map(|&(galois_element, chain)| v1::KeyRequirement { galois_element, chain }).collect();
@@ -402,12 +403,12 @@ mod tests {
         };
         assert_eq!(ask(Nothing, &[(0, 5), (5, 3)]).unwrap(), 2);
         assert_eq!(ask(ShortQueries, &[(10, 40)]).unwrap(), 1);
-        assert_eq!(ask(Queries, &[(4, primes), (6, 40)]).unwrap(), 2);
-        assert_eq!(ask(Ciphertexts, &[(2, primes), (6, 40)]).unwrap(), 2);
-        assert_eq!(ask(QueriesAndCiphertexts, &[(2, primes), (4, primes), (6, 40)]).unwrap(), 3);
+        assert_eq!(ask(Queries, &[(4, primes), (back, 40)]).unwrap(), 2);
+        assert_eq!(ask(Ciphertexts, &[(2, primes), (back, 40)]).unwrap(), 2);
+        assert_eq!(ask(QueriesAndCiphertexts, &[(2, primes), (4, primes), (back, 40)]).unwrap(), 3);
         for (bootstraps, key) in [
             (Nothing, (4, primes)),     // of a bootstrap
-            (Nothing, (6, 40)),         // of a bootstrap
+            (Nothing, (back, 40)),      // of a bootstrap
             (Queries, (2, primes)),     // of other ciphertexts
             (Queries, (4, primes + 1)), // over more primes than are safe
             (Queries, (4, 1)),
@@ -417,7 +418,10 @@ mod tests {
             (Nothing, (8, 1)),  // of small answers
             (Nothing, (10, 5)), // of short queries
             (Queries, (10, 5)),
-            (Nothing, (12, 5)), // nothing
+            (Nothing, (12, 5)),             // nothing
+            (Queries, (6, 40)),             // without an element
+            (Queries, (6 | 2 << 8, 40)),    // an even element
+            (Queries, (6 | 4097 << 8, 40)), // beyond the order
             (Nothing, (5, 0)),
             (Nothing, (5, 1000)),
         ] {

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::kind::Protocol;
 
-    const PRESET: &str = "insecure_n11_boot_depth9_scale50";
+    const PRESET: &str = "insecure_n11_boot_depth10_scale50";
 
     fn plan(elements: &[u64], chain: usize) -> KeyPlan {
         let mut plan = KeyPlan::new();
@@ -245,7 +245,7 @@ mod tests {
     fn keys_of_bootstraps_stay_apart() {
         let (mut plain, parameters) = (keyring(plan(&[5], 3)), Preset::find(PRESET).unwrap().build().unwrap());
         let mut bootstraps = plan(&[5], 3);
-        bootstraps.require(KeyKind::Decapsulation, parameters.ring().chain().len());
+        bootstraps.require(KeyKind::Decapsulation { element: 1 }, parameters.ring().chain().len());
         let bootstraps = keyring(bootstraps);
         assert_ne!(plain.header().key_set(), bootstraps.header().key_set());
         assert_eq!(plain.header().key_set(), keyring(plan(&[125], 2)).header().key_set());

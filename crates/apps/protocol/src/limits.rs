@@ -66,7 +66,7 @@ pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), Lim
     let useful = |kind: &KeyKind| match kind {
         KeyKind::Relinearisation | KeyKind::Galois { .. } | KeyKind::HalfRing => true,
         KeyKind::SubringQuery => bootstraps == Bootstraps::ShortQueries,
-        KeyKind::Decapsulation => !matches!(bootstraps, Bootstraps::Nothing | Bootstraps::ShortQueries),
+        KeyKind::Decapsulation { .. } => !matches!(bootstraps, Bootstraps::Nothing | Bootstraps::ShortQueries),
         KeyKind::QueryEncapsulation => {
             matches!(bootstraps, Bootstraps::Queries | Bootstraps::QueriesAndCiphertexts)
         }
@@ -142,7 +142,7 @@ mod tests {
             (KeyKind::Galois { element: 5 }, [true, true, true, true]),
             (KeyKind::HalfRing, [true, true, true, true]),
             (KeyKind::SubringQuery, [false, true, false, false]),
-            (KeyKind::Decapsulation, [false, false, true, true]),
+            (KeyKind::Decapsulation { element: 1 }, [false, false, true, true]),
             (KeyKind::QueryEncapsulation, [false, false, true, false]),
             (KeyKind::Encapsulation, [false, false, false, true]),
         ] {

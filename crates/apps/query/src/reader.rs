@@ -22,8 +22,8 @@ pub struct QueryReader {
 enum Opener {
     /// Nothing: they are such vectors.
     Direct,
-    Compact(Bootstrapper),
-    Short(ShortOpener),
+    Compact(Box<Bootstrapper>),
+    Short(Box<ShortOpener>),
 }
 
 impl QueryReader {
@@ -35,9 +35,9 @@ impl QueryReader {
     pub fn new(encoder: &Encoder, query: QueryCodec) -> Result<Self, QueryError> {
         let opener = match &query {
             QueryCodec::Compact(compact) => {
-                Opener::Compact(Bootstrapper::from_coefficients(encoder, compact.bootstrap()?)?)
+                Opener::Compact(Box::new(Bootstrapper::from_coefficients(encoder, compact.bootstrap()?)?))
             }
-            QueryCodec::ShortCompact(short) => Opener::Short(ShortOpener::new(encoder, short.clone())?),
+            QueryCodec::ShortCompact(short) => Opener::Short(Box::new(ShortOpener::new(encoder, short.clone())?)),
             QueryCodec::Direct(_) | QueryCodec::OneHot(_) => Opener::Direct,
         };
         Ok(QueryReader { query, opener, seeds: SeedGuard::default() })

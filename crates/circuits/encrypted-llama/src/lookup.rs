@@ -4,7 +4,7 @@
 //! Clients encrypt embeddings, or, for vocabularies of at most 1,024 tokens, one compact query with 4 bytes for each
 //! token. A bootstrap turns each token into a point `z` of the circle. Two products for each bit put `z^1, z^2, ..`
 //! into the dimensions of one vector, and a matrix product between the halves of a second bootstrap turns these powers
-//! into the embedding. For stories260K at `n16_boot_depth14_scale40` the simulator predicts an error of 2^-14.7 of the
+//! into the embedding. For stories260K at `n16_boot_depth15_scale40` the simulator predicts an error of 2^-14.7 of the
 //! largest residual value (root mean square); in the small ring the encrypted error is as predicted.
 
 use unspoken_ckks::{

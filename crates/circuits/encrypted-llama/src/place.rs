@@ -10,7 +10,7 @@
 //! the middle is counted. Tests compare this with programs that have weights: steps, levels, key switches and memory
 //! are the same.
 //!
-//! For stories260K with 16 tokens to a chunk and `n16_boot_depth14_scale40` a layer has 5 or 6 bootstraps, depending on
+//! For stories260K with 16 tokens to a chunk and `n16_boot_depth15_scale40` a layer has 5 or 6 bootstraps, depending on
 //! the degrees of its polynomials.
 
 use std::collections::HashMap;

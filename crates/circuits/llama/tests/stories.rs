@@ -159,7 +159,7 @@ fn noise_depends_on_the_seed_alone() {
 fn the_engines_noise_falls_with_its_scale_and_its_bootstraps() {
     let setting = setting();
     let design = design(setting, &wide()).unwrap();
-    let parameters = Preset::find("n16_boot_depth9_scale50").unwrap().build().unwrap();
+    let parameters = Preset::find("n16_boot_depth10_scale50").unwrap().build().unwrap();
     let engine = |scale, bits| Noise::Engine(EngineNoise::new(&parameters, scale, bits, &design).unwrap());
     let noises = [engine(50.0, 20.0), engine(50.0, 14.0), engine(32.0, 20.0)];
     let (model, circuit) = (&setting.model, circuit(&setting.model));

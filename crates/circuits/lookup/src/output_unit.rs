@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn small_moduli_get_small_outputs() {
         // The modulus of level 0 has 8 bits beyond the scale, the sign and a margin.
-        let parameters = Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap();
+        let parameters = Preset::find("insecure_n11_boot_depth10_scale50").unwrap().build().unwrap();
         let unit = |plan: LookupPlan, level| output_unit(&parameters, plan, 16, level, 1.0).unwrap();
         assert_eq!(unit(LookupPlan::ComplexFirst, None), 1.0);
         assert_eq!(unit(LookupPlan::ComplexFirst, Some(4)), 2f64.powi(-12));

@@ -1,6 +1,6 @@
 //! Bootstraps all slots of a preset and prints keys, memory, levels, times and errors.
 //!
-//! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth9_scale50 3`; the last argument is the
+//! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth10_scale50 3`; the last argument is the
 //! number of runs.
 
 use std::error::Error;
@@ -11,7 +11,7 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let name = std::env::args().nth(1).unwrap_or_else(|| "insecure_n11_boot_depth9_scale50".into());
+    let name = std::env::args().nth(1).unwrap_or_else(|| "insecure_n11_boot_depth10_scale50".into());
     let parameters = Preset::find(&name)?.build()?;
     let plan = Bootstrap::new(&parameters, parameters.slots(), SlotValues::Complex)?;
     println!("{plan}");

@@ -239,12 +239,16 @@ impl Encoder {
         Ok(poly)
     }
 
-    /// As [`Encoder::encode_public`], over the extended basis of the level, for products with key-switched ciphertexts
+    /// As [`Encoder::encode_public`], over an extended basis of the level, for products with key-switched ciphertexts
     /// that are not yet divided by `P`.
-    pub(crate) fn encode_extended(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
+    pub(crate) fn encode_extended(
+        &self,
+        values: &[Complex64],
+        (level, basis): (usize, Basis),
+        scale: f64,
+    ) -> Result<Poly, CkksError> {
         const OPERATION: &str = "encode over the extended basis";
         let coefficients = self.coefficients(OPERATION, values, scale)?;
-        let basis = self.parameters.ring().switching_basis(self.parameters.basis(level));
         let mut poly = self.round(OPERATION, &coefficients, level, basis)?;
         poly.declare_public();
         Ok(poly)

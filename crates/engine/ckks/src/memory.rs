@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use unspoken_ring::{Basis, Ring};
+use unspoken_ring::{Basis, HELD_IMAGES, Ring};
 
 use crate::parameters::CkksParameters;
 
@@ -35,6 +35,16 @@ pub(crate) fn key_switch(ring: &Ring, basis: Basis) -> usize {
     let raising = raised_digits(ring, basis) + 2 * extended;
     let dividing = 2 * extended + division(extended) + 4 * ring.limb_count(basis);
     raising.max(dividing)
+}
+
+/// Limbs of the images that [`Ring::hoisted_product_sums`] holds, of `images` in all: those of one limb for each
+/// thread, or whole ones on a device.
+pub(crate) fn held_images(ring: &Ring, extended: Basis, images: usize) -> usize {
+    let limbs = ring.limb_count(extended);
+    match ring.device() {
+        Some(_) => 2 * limbs * images,
+        None => 2 * (HELD_IMAGES + 1) * rayon::current_num_threads().min(limbs),
+    }
 }
 
 /// Temporary limbs of the division of one polynomial, in addition to the polynomial and the result.

@@ -7,6 +7,7 @@ use unspoken_ring::{Backend, Basis, Device, MAX_DROPPED, Ring, RingLiteral, Spec
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan, ParametersLiteral, slot_count};
 
 use crate::bootstrap::failure::log2_failure;
+use crate::bootstrap::plan::factor_count;
 use crate::error::CkksError;
 
 /// The unchecked values of a CKKS parameter set.
@@ -30,8 +31,11 @@ pub struct BootstrapLiteral {
     /// Number of factors, and of levels, of the map from slots to coefficients; 0 for a set that bootstraps subring
     /// queries alone ([`SubringBootstrap`](crate::SubringBootstrap)).
     pub slots_to_coeffs: usize,
-    /// Number of factors, and of levels, of the map from coefficients to slots.
+    /// Number of factors, and of levels, of the map from coefficients to slots, without the factor of ModRaise.
     pub coeffs_to_slots: usize,
+    /// `log2` of the number of rotations of ModRaise, each of which has a key: it has so many stages of the map from
+    /// coefficients to slots, at no level, or sums so many copies of sparse slots instead.
+    pub raised_stages: usize,
     /// `log2` of the ratio of the modulus of level 0 to the scale of a message at that level. The sine approximates the
     /// modular reduction with an error of `(2 pi / 2^bits)^2 / 6` for a slot of modulus 1.
     pub message_ratio_bits: f64,
@@ -64,6 +68,9 @@ struct Inner {
     bootstrap: Option<BootstrapLiteral>,
 }
 
+/// Most stages of ModRaise, which has two to this power keys.
+const MAX_RAISED_STAGES: usize = 8;
+
 /// Checks that a bootstrap of this shape can run with these levels. The error is the reason.
 fn check_bootstrap(
     rlwe: &ParametersLiteral,
@@ -72,7 +79,7 @@ fn check_bootstrap(
     bootstrap: BootstrapLiteral,
 ) -> Result<(), String> {
     let BootstrapLiteral { slots_to_coeffs, coeffs_to_slots, message_ratio_bits, .. } = bootstrap;
-    let BootstrapLiteral { eval_mod_levels, doublings, .. } = bootstrap;
+    let BootstrapLiteral { eval_mod_levels, doublings, raised_stages, .. } = bootstrap;
     let stages = (rlwe.ring.degree / 2).trailing_zeros() as usize;
     let factors = 1..=stages;
     let needed = slots_to_coeffs + coeffs_to_slots + eval_mod_levels;
@@ -87,6 +94,16 @@ fn check_bootstrap(
             "maps of {slots_to_coeffs} and {coeffs_to_slots} factors; up to {stages} are possible, and the \
              second one needs one or more"
         ));
+    }
+    if slots_to_coeffs > 0 {
+        let most = MAX_RAISED_STAGES.min(stages.saturating_sub(2));
+        if raised_stages > most {
+            return Err(format!("{raised_stages} stages of ModRaise; up to {most} are possible"));
+        }
+        let found = factor_count(stages - raised_stages, stages - raised_stages, coeffs_to_slots);
+        if found < coeffs_to_slots {
+            return Err(format!("{coeffs_to_slots} factors to slots, but ModRaise leaves stages for {found}"));
+        }
     }
     if levels < needed {
         return Err(format!("{levels} levels, but the bootstrap needs {needed}"));

@@ -70,7 +70,9 @@ impl PreparedVector {
         if let Some(encoded) = self.extended.get() {
             return Ok(encoded);
         }
-        let poly = encoder.encode_extended(&self.values, self.level, self.scale)?;
+        let parameters = encoder.parameters();
+        let basis = parameters.ring().switching_basis(parameters.basis(self.level));
+        let poly = encoder.encode_extended(&self.values, (self.level, basis), self.scale)?;
         Ok(self.extended.get_or_init(|| poly))
     }
 

@@ -7,7 +7,7 @@ use unspoken_ckks::{Bootstrap, Bootstrapper, ErrorStatistics, Simulator, SlotVal
 
 #[test]
 fn the_largest_preset_keeps_twenty_bits_in_every_slot() {
-    let mut client = Client::new("n16_boot_depth9_scale50", 1);
+    let mut client = Client::new("n16_boot_depth10_scale50", 1);
     let slots = client.parameters().slots();
     let plan = Bootstrap::new(client.parameters(), slots, SlotValues::Complex).unwrap();
     assert!(plan.depth() >= 8 && plan.log2_failure() < -40.0);

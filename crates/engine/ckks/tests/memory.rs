@@ -14,7 +14,7 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{SecretKey, SubringQuerySecret};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
-const BOOT: &str = "insecure_n11_boot_depth9_scale50";
+const BOOT: &str = "insecure_n11_boot_depth10_scale50";
 const QUERY: &str = "insecure_n11_query_depth11_scale40";
 const LEVEL: usize = 6;
 

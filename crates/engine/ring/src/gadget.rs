@@ -23,7 +23,7 @@ use crate::decomposition_table::{DecompositionTable, Member, TILE};
 use crate::device::tables::Decomposition;
 use crate::division::{conversion_target, digit_scale, product_mod};
 use crate::error::RingError;
-use crate::gadget_key::GadgetKey;
+use crate::gadget_key::{GadgetKey, KeyRows};
 use crate::kernels::ConversionTarget;
 use crate::memory::Words;
 use crate::modular::Shoup;
@@ -80,7 +80,11 @@ pub struct RnsDigits {
     /// `[prime][digit]` limbs.
     pub(crate) words: Words,
     pub(crate) basis: Basis,
+    /// The basis to which the digits are raised.
+    pub(crate) raised: Basis,
     pub(crate) digits: usize,
+    /// The rows of the keys that multiply these digits.
+    pub(crate) rows: KeyRows,
 }
 
 impl RnsDigits {
@@ -209,7 +213,23 @@ impl Ring {
             self.raise_tile(&table, tile, primes, poly, &plain, words);
             self.copy_own_digits(&table, primes, poly, words);
         });
-        Ok(RnsDigits { words, basis, digits })
+        Ok(RnsDigits { words, basis, raised: self.switching_basis(basis), digits, rows: KeyRows::EachDigit })
+    }
+
+    /// A polynomial over a basis with all special primes as its own only digit, for products with keys of one row
+    /// ([`KeyRows::One`](crate::KeyRows)). Evaluation domain.
+    ///
+    /// # Errors
+    /// If `poly` is in the coefficient domain or over another basis.
+    pub fn only_digit(&self, poly: Poly) -> Result<RnsDigits, RingError> {
+        const OPERATION: &str = "only digit";
+        self.check_domain(OPERATION, &poly, Domain::Evaluation)?;
+        let (found, needed) = (poly.basis(), poly.basis().with_special());
+        if found != needed {
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        let (basis, raised) = (found.without_special(), found);
+        Ok(RnsDigits { words: poly.words, basis, raised, digits: 1, rows: KeyRows::One })
     }
 
     /// `sum_d digit_d key_d` for both components of the key, over [`Ring::switching_basis`]: `P` times the product.
@@ -218,7 +238,7 @@ impl Ring {
     /// If the key covers fewer chain primes than `poly` or has other special primes, or as for [`Ring::decompose`].
     pub fn gadget_product(&self, poly: &Poly, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         let basis = poly.basis();
-        self.check_key("gadget product", basis, key)?;
+        self.check_key("gadget product", (self.switching_basis(basis), KeyRows::EachDigit), key)?;
         self.check_digits(poly)?;
         if let Some(on) = self.on() {
             return on.key_products(self, &on.decompose(self, poly)?, &[(key, 1)]);
@@ -258,12 +278,12 @@ impl Ring {
     /// # Errors
     /// If the key covers fewer chain primes than the digits or has other special primes.
     pub fn gadget_product_hoisted(&self, digits: &RnsDigits, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
-        self.check_key("hoisted gadget product", digits.basis, key)?;
+        self.check_key("hoisted gadget product", (digits.raised, digits.rows), key)?;
         self.check_words("hoisted gadget product", &digits.words)?;
         if let Some(on) = self.on() {
             return on.key_products(self, digits, &[(key, 1)]);
         }
-        let basis = self.switching_basis(digits.basis);
+        let basis = digits.raised;
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret() || key.is_secret();

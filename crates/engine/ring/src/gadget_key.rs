@@ -20,7 +20,16 @@ pub const SHORT_MARGIN: f64 = 16.0;
 /// Residues of a mask that are expanded at once. Every degree is a multiple.
 const EXPANDED: usize = 512;
 
-/// A gadget encryption: for every prime of an extended basis with all terminal primes, and every digit, two residue
+/// The rows of a [`GadgetKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRows {
+    /// One for each digit of a polynomial.
+    EachDigit,
+    /// One, for polynomials that are their own only digit ([`Ring::only_digit`]).
+    One,
+}
+
+/// A gadget encryption: for every prime of an extended basis with all terminal primes, and every row, two residue
 /// polynomials. The basis has all special primes, or only the special primes of the short form.
 ///
 /// Stored in the order in which the inner product reads: per prime, per digit, blocks of 64 residues that alternate
@@ -33,6 +42,7 @@ pub struct GadgetKey {
     /// The seed of the second components, if they are not stored: stream `d` gives the component of digit `d`.
     seed: Option<Seed>,
     basis: Basis,
+    rows: KeyRows,
     digits: usize,
     degree: usize,
 }
@@ -123,7 +133,16 @@ impl Ring {
 
     /// Bytes in memory of a [`GadgetKey`] over `basis`.
     pub fn gadget_key_bytes(&self, basis: Basis) -> usize {
-        self.limb_count(basis) * self.digit_count(basis.chain) * 2 * self.degree() * size_of::<u32>()
+        self.key_bytes(basis, self.digit_count(basis.chain))
+    }
+
+    /// Bytes in memory of a [`GadgetKey`] of one row over `basis`.
+    pub fn one_row_key_bytes(&self, basis: Basis) -> usize {
+        self.key_bytes(basis, 1)
+    }
+
+    fn key_bytes(&self, basis: Basis, rows: usize) -> usize {
+        self.limb_count(basis) * rows * 2 * self.degree() * size_of::<u32>()
     }
 
     /// Builds a key from a gadget encryption: `rows[d]` are the two components of digit `d` over
@@ -132,7 +151,7 @@ impl Ring {
     /// # Errors
     /// If the number of rows is not the number of digits, or a row has another basis or domain.
     pub fn gadget_key(&self, chain: usize, rows: &[[&Poly; 2]]) -> Result<GadgetKey, RingError> {
-        let mut builder = self.gadget_key_builder(chain)?;
+        let mut builder = self.gadget_key_builder(chain, KeyRows::EachDigit)?;
         for row in rows {
             builder.push(*row)?;
         }
@@ -144,9 +163,9 @@ impl Ring {
     ///
     /// # Errors
     /// If the ring has no special primes or fewer chain primes.
-    pub fn gadget_key_builder(&self, chain: usize) -> Result<GadgetKeyBuilder<'_>, RingError> {
+    pub fn gadget_key_builder(&self, chain: usize, rows: KeyRows) -> Result<GadgetKeyBuilder<'_>, RingError> {
         self.check_covered(chain)?;
-        Ok(self.builder_over(self.gadget_key_basis(chain), None))
+        Ok(self.builder_over((self.gadget_key_basis(chain), rows), None))
     }
 
     /// Checks that keys for ciphertexts of `chain` primes exist.
@@ -164,33 +183,43 @@ impl Ring {
     ///
     /// # Errors
     /// As for [`Ring::gadget_key_builder`].
-    pub fn seeded_gadget_key_builder(&self, chain: usize, seed: Seed) -> Result<SeededKeyBuilder<'_>, RingError> {
+    pub fn seeded_gadget_key_builder(
+        &self,
+        chain: usize,
+        rows: KeyRows,
+        seed: Seed,
+    ) -> Result<SeededKeyBuilder<'_>, RingError> {
         self.check_covered(chain)?;
-        Ok(SeededKeyBuilder(self.builder_over(self.gadget_key_basis(chain), Some(seed))))
+        Ok(SeededKeyBuilder(self.builder_over((self.gadget_key_basis(chain), rows), Some(seed))))
     }
 
-    fn builder_over(&self, basis: Basis, seed: Option<Seed>) -> GadgetKeyBuilder<'_> {
+    fn builder_over(&self, (basis, rows): (Basis, KeyRows), seed: Option<Seed>) -> GadgetKeyBuilder<'_> {
         let halves = if seed.is_some() { 1 } else { 2 };
+        let digits = match rows {
+            KeyRows::EachDigit => self.digit_count(basis.chain),
+            KeyRows::One => 1,
+        };
         // Keys live long and have many sizes. They get a pool of their own that recycles nothing.
-        let words = Pool::new(0).take(self.gadget_key_bytes(basis) / size_of::<u32>() / 2 * halves);
-        let (owner, digits) = (Arc::clone(self.pool()), self.digit_count(basis.chain));
-        let key = GadgetKey { owner, words, seed, basis, digits, degree: self.degree() };
+        let words = Pool::new(0).take(self.key_bytes(basis, digits) / size_of::<u32>() / 2 * halves);
+        let owner = Arc::clone(self.pool());
+        let key = GadgetKey { owner, words, seed, basis, rows, digits, degree: self.degree() };
         GadgetKeyBuilder { ring: self, key, filled: 0 }
     }
 
     /// The short form of a key, over [`Ring::short_key_basis`].
     ///
     /// # Errors
-    /// If the key is of another ring, is a short form itself, or has none.
+    /// If the key is of another ring, is a short form itself, or has none, as a key of one row.
     pub fn short_gadget_key(&self, key: &GadgetKey) -> Result<GadgetKey, RingError> {
         const OPERATION: &str = "short form of a key";
         if !Arc::ptr_eq(&key.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         let (found, needed) = (key.basis, Basis::extended(1).with_terminal(self.terminal().len()));
-        let short = self.short_key_basis(found.chain).filter(|_| found.special == Special::All);
+        let short = self.short_key_basis(found.chain);
+        let short = short.filter(|_| found.special == Special::All && key.rows == KeyRows::EachDigit);
         let short = short.ok_or(RingError::Basis { operation: OPERATION, found, needed })?;
-        let mut builder = self.builder_over(short, None);
+        let mut builder = self.builder_over((short, KeyRows::EachDigit), None);
         for digit in 0..self.digit_count(short.chain) {
             let row = self.key_row(key, digit, short.with_special());
             let [body, mask] = row.each_ref().map(|component| self.rescale_round(component, short));
@@ -221,13 +250,22 @@ impl Ring {
         })
     }
 
-    pub(crate) fn check_key(&self, operation: &'static str, basis: Basis, key: &GadgetKey) -> Result<(), RingError> {
+    /// Checks that a key multiplies digits that are raised to this basis and need such rows.
+    pub(crate) fn check_key(
+        &self,
+        operation: &'static str,
+        (needed, rows): (Basis, KeyRows),
+        key: &GadgetKey,
+    ) -> Result<(), RingError> {
         if !Arc::ptr_eq(&key.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation });
         }
-        let needed = self.switching_basis(basis);
-        if basis.chain > key.basis.chain || needed.special != key.basis.special {
+        if needed.chain > key.basis.chain || needed.special != key.basis.special {
             return Err(RingError::Basis { operation, found: key.basis, needed });
+        }
+        if rows != key.rows {
+            let needed = "one for a polynomial that is its own only digit, else one for each digit";
+            return Err(RingError::Length { what: "the list of gadget rows", found: key.digits, needed });
         }
         Ok(())
     }
@@ -321,7 +359,7 @@ impl GadgetKeyBuilder<'_> {
     }
 
     fn wrong_count(&self, found: usize) -> RingError {
-        RingError::Length { what: "the list of gadget rows", found, needed: "one row per digit" }
+        RingError::Length { what: "the list of gadget rows", found, needed: "all rows of the key, and no more" }
     }
 }
 
@@ -349,7 +387,7 @@ impl SeededKeyBuilder<'_> {
         if ring.device().is_none() {
             return Ok(key);
         }
-        let mut builder = ring.builder_over(key.basis, None);
+        let mut builder = ring.builder_over((key.basis, key.rows), None);
         for digit in 0..key.digits {
             let row = ring.key_row(&key, digit, key.basis);
             builder.push(row.each_ref())?;

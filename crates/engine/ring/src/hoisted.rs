@@ -7,7 +7,12 @@ use crate::error::RingError;
 use crate::gadget::RnsDigits;
 use crate::gadget_key::GadgetKey;
 use crate::poly::Poly;
+use crate::product_sums::{Values, limbs_of_sums};
 use crate::ring::Ring;
+use crate::subring::SubringPoly;
+
+/// Images of one limb, both components, that a thread of [`Ring::hoisted_product_sums`] holds at a time.
+pub const HELD_IMAGES: usize = 8;
 
 impl Ring {
     /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the
@@ -22,7 +27,7 @@ impl Ring {
             return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "at least one" });
         }
         for (key, _) in terms {
-            self.check_key(OPERATION, digits.basis, key)?;
+            self.check_key(OPERATION, (digits.raised, digits.rows), key)?;
         }
         self.check_words(OPERATION, &digits.words)?;
         if let Some(on) = self.on() {
@@ -30,7 +35,7 @@ impl Ring {
             return on.key_products(self, digits, terms);
         }
         let permutations = terms.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
-        let basis = self.switching_basis(digits.basis);
+        let basis = digits.raised;
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret() || terms.iter().any(|(key, _)| key.is_secret());
@@ -56,6 +61,107 @@ impl Ring {
             }
         });
         Ok(out)
+    }
+
+    /// For each row, `sum factor * image_i` over its pairs `(i, factor)`, where `image_i` is the image of
+    /// `digits * key_i + (added_0, 0)` under `X -> X^galois_i`, or `(added_0, added_1)` if there is no key: both
+    /// components, over the basis to which the digits are raised, which `added` and the factors have, too. All factors
+    /// have the same run. One limb is computed after the other, with [`HELD_IMAGES`] images of it at a time, so that
+    /// images need not go to memory: only keys come from there for each image.
+    ///
+    /// # Errors
+    /// If there are no images, runs differ, an operand is over another basis, a key covers fewer chain primes than the
+    /// digits, a row names an image that does not exist, or a Galois element does not fit the ring.
+    pub fn hoisted_product_sums(
+        &self,
+        digits: &RnsDigits,
+        added: [&Poly; 2],
+        images: &[(Option<&GadgetKey>, u64)],
+        rows: &[Vec<(usize, &SubringPoly)>],
+    ) -> Result<Vec<[Poly; 2]>, RingError> {
+        const OPERATION: &str = "hoisted sums of products";
+        let basis = digits.raised;
+        added.into_iter().try_for_each(|added| self.check_values(OPERATION, added, basis))?;
+        self.check_words(OPERATION, &digits.words)?;
+        let keys = || images.iter().filter_map(|(key, _)| *key);
+        keys().try_for_each(|key| self.check_key(OPERATION, (basis, digits.rows), key))?;
+        let permutations = images.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<_> = rows.iter().map(|row| Values::of_row(row, |factor| Values::of_subring(factor))).collect();
+        let run = self.check_factors(basis, images.len(), &rows)?;
+        if self.on().is_some() {
+            return self.hoisted_product_sums_in_steps(digits, added, images, &rows);
+        }
+        let primes: Vec<usize> = self.prime_indices(basis).collect();
+        let (n, stride) = (self.degree(), self.stride());
+        let secret = digits.words.is_secret()
+            || added.iter().any(|added| added.is_secret())
+            || keys().any(GadgetKey::is_secret)
+            || rows.iter().flatten().any(|(_, factor)| factor.is_secret());
+        let mut sums = self.blank_sums(basis, rows.len(), |_| secret);
+        let mut limbs = limbs_of_sums(&mut sums, primes.len(), (n, stride));
+        let raised = digits.words.par_chunks_exact(digits.digits * stride);
+        let scratch = || (self.scratch(2 * HELD_IMAGES * n, secret), self.scratch(2 * n, secret));
+        let limbs = limbs.par_iter_mut().zip(raised).zip(&primes).enumerate();
+        limbs.for_each_init(scratch, |(held, spare), (limb, ((outputs, raised), &prime))| {
+            let raised: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
+            let (modulus, mut begun) = (self.modulus(prime), vec![false; rows.len()]);
+            let (spare0, spare1) = spare.split_at_mut(n);
+            for first in (0..images.len()).step_by(HELD_IMAGES) {
+                let numbers = first..images.len().min(first + HELD_IMAGES);
+                for (number, held) in numbers.clone().zip(held.chunks_exact_mut(2 * n)) {
+                    let (image0, image1) = held.split_at_mut(n);
+                    let Some(key) = images[number].0 else {
+                        image0.copy_from_slice(added[0].limb(limb));
+                        image1.copy_from_slice(added[1].limb(limb));
+                        continue;
+                    };
+                    self.multiply_digits(prime, &raised, key, [spare0, spare1]);
+                    self.kernels().add_assign(modulus, spare0, added[0].limb(limb));
+                    self.kernels().permute(&permutations[number], spare0, image0);
+                    self.kernels().permute(&permutations[number], spare1, image1);
+                }
+                let held: Vec<&[u32]> = held.chunks_exact(n).collect();
+                for ((row, outputs), begun) in rows.iter().zip(outputs.iter_mut()).zip(&mut begun) {
+                    let terms: Vec<_> = row.iter().filter(|(number, _)| numbers.contains(number)).collect();
+                    let factors: Vec<&[u32]> = terms.iter().map(|(_, values)| values.block(limb, 0, n)).collect();
+                    for (component, output) in outputs.iter_mut().enumerate().filter(|_| !terms.is_empty()) {
+                        let image = |(number, _): &&(usize, Values<'_>)| held[2 * (number - first) + component];
+                        let values: Vec<&[u32]> = terms.iter().map(image).collect();
+                        let target = if *begun { &mut *spare0 } else { &mut **output };
+                        match run {
+                            1 => self.kernels().dot(modulus, &factors, &values, target),
+                            run => self.kernels().dot_runs(modulus, &factors, run, &values, target),
+                        }
+                        if *begun {
+                            self.kernels().add_assign(modulus, output, spare0);
+                        }
+                    }
+                    *begun |= !terms.is_empty();
+                }
+            }
+            for (outputs, _) in outputs.iter_mut().zip(begun).filter(|(_, begun)| !begun) {
+                outputs.iter_mut().for_each(|output| output.fill(0));
+            }
+        });
+        Ok(sums)
+    }
+
+    /// [`Ring::hoisted_product_sums`] by plain operations: on a device, and as the reference of tests.
+    fn hoisted_product_sums_in_steps(
+        &self,
+        digits: &RnsDigits,
+        added: [&Poly; 2],
+        images: &[(Option<&GadgetKey>, u64)],
+        rows: &[Vec<(usize, Values<'_>)>],
+    ) -> Result<Vec<[Poly; 2]>, RingError> {
+        let image = |&(key, galois): &(Option<&GadgetKey>, u64)| {
+            let Some(key) = key else { return Ok(added.map(Poly::clone)) };
+            let [mut first, second] = self.hoisted_sum(digits, &[(key, galois)])?;
+            self.add_assign(&mut first, &self.automorphism(added[0], galois)?)?;
+            Ok([first, second])
+        };
+        let images = images.iter().map(image).collect::<Result<Vec<_>, RingError>>()?;
+        self.sums_by_values(&images.iter().map(|image| image.each_ref()).collect::<Vec<_>>(), rows)
     }
 
     /// `sum_i sigma_i(poly)` for the automorphisms `sigma_i: X -> X^galois_i`, in the evaluation domain.
@@ -92,5 +198,82 @@ impl Ring {
             },
         );
         Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+    use crate::basis::Basis;
+    use crate::gadget_key::KeyRows;
+    use crate::kind::RingKind;
+    use crate::literal::RingLiteral;
+    use crate::modular::primes_descending;
+    use crate::sampling::Seed;
+
+    #[test]
+    fn sums_of_products_have_the_bits_of_plain_operations() {
+        let mut primes = primes_descending(1 << 29, 1 << 30, 2048);
+        let (special, terminal) = (primes.by_ref().take(2).collect(), primes.by_ref().take(1).collect());
+        let chain = primes.take(4).collect();
+        let kind = RingKind::Standard;
+        let literal = RingLiteral { degree: 1024, kind, chain, terminal, special, digit_len: 2 };
+        for backend in Backend::ALL.into_iter().filter(|backend| backend.is_available()) {
+            let ring = Ring::new(literal.clone(), backend).unwrap();
+            let basis = Basis::extended(4).with_terminal(1);
+            let uniform = |stream, basis| ring.uniform(&Seed([7; 32]), stream, basis);
+            let key = |stream: u32| {
+                let mut builder = ring.gadget_key_builder(4, KeyRows::One).unwrap();
+                builder.push([&uniform(stream, basis), &uniform(stream + 1, basis)]).unwrap();
+                builder.finish().unwrap()
+            };
+            let seeded = {
+                let mut builder = ring.seeded_gadget_key_builder(4, KeyRows::One, Seed([9; 32])).unwrap();
+                builder.push(&uniform(30, basis)).unwrap();
+                builder.finish().unwrap()
+            };
+            let one_row = [key(10), key(20), seeded];
+            let rows = |stream: u32| (0..ring.digit_count(4) as u32).map(move |d| uniform(stream + d, basis));
+            let whole = [100, 200, 300].map(|stream| {
+                let (bodies, masks): (Vec<Poly>, Vec<Poly>) = rows(stream).zip(rows(stream + 50)).unzip();
+                let rows: Vec<[&Poly; 2]> = bodies.iter().zip(&masks).map(|(body, mask)| [body, mask]).collect();
+                ring.gadget_key(4, &rows).unwrap()
+            });
+            let digit = ring.only_digit(uniform(1, basis)).unwrap();
+            // Digits over fewer primes than their keys.
+            let fewer = ring.decompose(&uniform(3, Basis::chain(3).with_terminal(1))).unwrap();
+            for (digits, keys, run) in [(&digit, &one_row, 1), (&digit, &one_row, 32), (&fewer, &whole, 1)] {
+                let raised = digits.raised;
+                let factor = |stream: u32| {
+                    let mut poly = uniform(stream, raised);
+                    (0..poly.limbs).for_each(|i| {
+                        poly.limb_mut(i).chunks_exact_mut(run).for_each(|values| values.fill(values[0]));
+                    });
+                    ring.into_subring(poly, run).unwrap()
+                };
+                let factors: Vec<SubringPoly> = (40..60).map(factor).collect();
+                // More images than are held at a time, one without a key, and rows of all, some and none.
+                let images: Vec<(Option<&GadgetKey>, u64)> =
+                    (0..11).map(|i| (Some(&keys[i % 3]), [1, 5, 2047, 25][i % 4])).chain([(None, 1)]).collect();
+                let all = (0..12).map(|i| (i, &factors[i])).collect();
+                let rows = vec![all, vec![(9, &factors[12]), (3, &factors[13])], vec![(11, &factors[14])], vec![]];
+                let values: Vec<_> = rows.iter().map(|row| Values::of_row(row, |f| Values::of_subring(f))).collect();
+                let added = [&uniform(2, raised), &uniform(4, raised)];
+                let [found, expected] = [
+                    ring.hoisted_product_sums(digits, added, &images, &rows).unwrap(),
+                    ring.hoisted_product_sums_in_steps(digits, added, &images, &values).unwrap(),
+                ];
+                let pairs = found.iter().flatten().zip(expected.iter().flatten());
+                assert!(pairs.into_iter().all(|(a, b)| a.limbs().eq(b.limbs())), "{backend:?} {run}");
+                assert!(ring.hoisted_product_sums(digits, added, &images[..9], &rows).is_err());
+                assert!(ring.hoisted_product_sums(digits, added, &[], &[]).is_err());
+            }
+            // Keys and digits that do not fit each other.
+            assert!(ring.hoisted_sum(&digit, &[(&whole[0], 5)]).is_err());
+            assert!(ring.hoisted_sum(&fewer, &[(&one_row[0], 5)]).is_err());
+            assert!(ring.short_gadget_key(&one_row[0]).is_err());
+            assert!(ring.only_digit(uniform(3, basis.without_special())).is_err());
+        }
     }
 }

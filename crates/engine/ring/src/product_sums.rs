@@ -21,7 +21,7 @@ const INPUT_RESIDUES: usize = 1 << 17;
 
 /// The values of a factor, each `run` times.
 #[derive(Clone, Copy)]
-struct Values<'a> {
+pub(crate) struct Values<'a> {
     words: &'a Words,
     stride: usize,
     basis: Basis,
@@ -33,16 +33,20 @@ impl<'a> Values<'a> {
         Values { words: &poly.words, stride: poly.stride, basis: poly.basis, run: 1 }
     }
 
-    fn of_subring(poly: &'a SubringPoly) -> Self {
+    pub(crate) fn of_subring(poly: &'a SubringPoly) -> Self {
         Values { words: &poly.words, stride: poly.stride, basis: poly.basis, run: poly.run }
     }
 
-    fn of_row<F>(row: &'a [(usize, F)], values: impl Fn(&'a F) -> Self) -> Vec<(usize, Self)> {
+    pub(crate) fn of_row<F>(row: &'a [(usize, F)], values: impl Fn(&'a F) -> Self) -> Vec<(usize, Self)> {
         row.iter().map(|(i, factor)| (*i, values(factor))).collect()
     }
 
+    pub(crate) fn is_secret(&self) -> bool {
+        self.words.is_secret()
+    }
+
     /// The values for `len` residues of a limb, from residue `at` on.
-    fn block(&self, limb: usize, at: usize, len: usize) -> &'a [u32] {
+    pub(crate) fn block(&self, limb: usize, at: usize, len: usize) -> &'a [u32] {
         &self.words[limb * self.stride + at / self.run..][..len.div_ceil(self.run)]
     }
 }
@@ -67,47 +71,21 @@ impl Ring {
         self.sums_by_values(inputs, &rows.iter().copied().map(row).collect::<Vec<_>>())
     }
 
-    /// As [`Ring::product_sums`], for factors of which one of each run of equal values is stored. All have the same
+    /// As [`Ring::product_sums`], for factors of which one of each run of equal values may be stored. All have the same
     /// run.
-    ///
-    /// # Errors
-    /// As for [`Ring::product_sums`], or if runs differ.
-    pub fn subring_product_sums(
-        &self,
-        inputs: &[[&Poly; 2]],
-        rows: &[&[(usize, SubringPoly)]],
-    ) -> Result<Vec<[Poly; 2]>, RingError> {
-        let row = |row| Values::of_row(row, Values::of_subring);
-        self.sums_by_values(inputs, &rows.iter().copied().map(row).collect::<Vec<_>>())
-    }
-
-    fn sums_by_values(
+    pub(crate) fn sums_by_values(
         &self,
         inputs: &[[&Poly; 2]],
         rows: &[Vec<(usize, Values<'_>)>],
     ) -> Result<Vec<[Poly; 2]>, RingError> {
-        let lacking = RingError::Length { what: "the inputs of sums of products", found: inputs.len(), needed: "more" };
-        let Some([first, _]) = inputs.first() else { return Err(lacking) };
+        let Some([first, _]) = inputs.first() else { return Err(lacking_inputs(0)) };
         let needed = first.basis();
         for poly in inputs.iter().flatten() {
-            self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+            self.check_values(OPERATION, poly, needed)?;
         }
-        let factors = || rows.iter().flatten().map(|(_, values)| values);
-        let run = factors().next().map_or(1, |values| values.run);
-        let bases = inputs.iter().flatten().map(|poly| poly.basis()).chain(factors().map(|values| values.basis));
-        if let Some(found) = bases.into_iter().find(|basis| *basis != needed) {
-            return Err(RingError::Basis { operation: OPERATION, found, needed });
-        }
-        factors().try_for_each(|values| self.check_words(OPERATION, values.words))?;
-        if let Some(values) = factors().find(|values| values.run != run) {
-            let what = "a run of equal values";
-            return Err(RingError::Length { what, found: values.run, needed: "the same for all factors" });
-        }
-        if rows.iter().flatten().any(|(i, _)| *i >= inputs.len()) {
-            return Err(lacking);
-        }
+        let run = self.check_factors(needed, inputs.len(), rows)?;
         if let Some(on) = self.on() {
-            let stride = factors().next().map_or(self.stride(), |values| values.stride);
+            let stride = rows.iter().flatten().next().map_or(self.stride(), |(_, values)| values.stride);
             let sum = |row: &Vec<(usize, Values<'_>)>| {
                 let row: Vec<(usize, &Words)> = row.iter().map(|(i, values)| (*i, values.words)).collect();
                 on.product_sum(self, inputs, &row, (stride, run), needed)
@@ -118,22 +96,14 @@ impl Ring {
         let fitting = INPUT_RESIDUES / (2 * inputs.len()).next_power_of_two();
         let size = fitting.clamp(MIN_IN_BLOCK, MAX_IN_BLOCK);
         // A sum is secret if one of its factors or one of its inputs is secret.
-        let blank = |row: &Vec<(usize, Values<'_>)>| {
+        let mut sums = self.blank_sums(needed, rows.len(), |row| {
             let secret = |(i, values): &(usize, Values<'_>)| {
-                values.words.is_secret() || inputs[*i].iter().any(|component| component.is_secret())
+                values.is_secret() || inputs[*i].iter().any(|component| component.is_secret())
             };
-            let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(needed, Domain::Evaluation));
-            pair.iter_mut().for_each(|sum| sum.words.inherit(row.iter().any(secret)));
-            pair
-        };
-        let mut sums: Vec<[Poly; 2]> = rows.iter().map(blank).collect();
+            rows[row].iter().any(secret)
+        });
         let primes: Vec<usize> = self.prime_indices(needed).collect();
-        // The limbs of all sums, by prime.
-        let mut limbs: Vec<Vec<[&mut [u32]; 2]>> = primes.iter().map(|_| Vec::with_capacity(rows.len())).collect();
-        for [sum0, sum1] in &mut sums {
-            let pairs = sum0.words.chunks_mut(stride).zip(sum1.words.chunks_mut(stride));
-            limbs.iter_mut().zip(pairs).for_each(|(limbs, (a, b))| limbs.push([&mut a[..n], &mut b[..n]]));
-        }
+        let mut limbs = limbs_of_sums(&mut sums, primes.len(), (n, stride));
         limbs.par_iter_mut().zip(&primes).enumerate().for_each(|(limb, (outputs, &prime))| {
             let mut operands: [Vec<&[u32]>; 2] = Default::default();
             for at in (0..n).step_by(size) {
@@ -157,4 +127,55 @@ impl Ring {
         });
         Ok(sums)
     }
+
+    /// Checks the factors of sums of products over a basis of `inputs` inputs, and returns their run.
+    pub(crate) fn check_factors(
+        &self,
+        needed: Basis,
+        inputs: usize,
+        rows: &[Vec<(usize, Values<'_>)>],
+    ) -> Result<usize, RingError> {
+        let factors = || rows.iter().flatten().map(|(_, values)| values);
+        let run = factors().next().map_or(1, |values| values.run);
+        if let Some(values) = factors().find(|values| values.basis != needed) {
+            return Err(RingError::Basis { operation: OPERATION, found: values.basis, needed });
+        }
+        factors().try_for_each(|values| self.check_words(OPERATION, values.words))?;
+        if let Some(values) = factors().find(|values| values.run != run) {
+            let what = "a run of equal values";
+            return Err(RingError::Length { what, found: values.run, needed: "the same for all factors" });
+        }
+        if inputs == 0 || rows.iter().flatten().any(|(i, _)| *i >= inputs) {
+            return Err(lacking_inputs(inputs));
+        }
+        Ok(run)
+    }
+
+    /// Pairs of polynomials for sums, each secret or not.
+    pub(crate) fn blank_sums(&self, basis: Basis, count: usize, secret: impl Fn(usize) -> bool) -> Vec<[Poly; 2]> {
+        let blank = |row: usize| {
+            let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+            pair.iter_mut().for_each(|sum| sum.words.inherit(secret(row)));
+            pair
+        };
+        (0..count).map(blank).collect()
+    }
+}
+
+fn lacking_inputs(found: usize) -> RingError {
+    RingError::Length { what: "the inputs of sums of products", found, needed: "more" }
+}
+
+/// The limbs of all sums, by prime.
+pub(crate) fn limbs_of_sums(
+    sums: &mut [[Poly; 2]],
+    primes: usize,
+    (n, stride): (usize, usize),
+) -> Vec<Vec<[&mut [u32]; 2]>> {
+    let mut limbs: Vec<Vec<[&mut [u32]; 2]>> = (0..primes).map(|_| Vec::with_capacity(sums.len())).collect();
+    for [sum0, sum1] in sums {
+        let pairs = sum0.words.chunks_mut(stride).zip(sum1.words.chunks_mut(stride));
+        limbs.iter_mut().zip(pairs).for_each(|(limbs, (a, b))| limbs.push([&mut a[..n], &mut b[..n]]));
+    }
+    limbs
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use unspoken_ring::{Basis, GadgetKey, Poly, Recording, Ring, SecretRng, Special};
+use unspoken_ring::{Basis, GadgetKey, KeyRows, Poly, Recording, Ring, SecretRng, Special};
 
 use crate::error::RlweError;
 use crate::key_kind::KeyKind;
@@ -36,6 +36,8 @@ const MAX_RECORDINGS: usize = 64;
 enum SwitchingKey {
     /// One row per digit, over an extended basis.
     Gadget(GadgetForms),
+    /// One row over an extended basis, and the number of chain primes that it covers.
+    OneRow(GadgetKey, usize),
     /// One row over chain primes, in the evaluation domain.
     SingleDigit([Poly; 2]),
 }
@@ -81,26 +83,31 @@ impl SwitchingKey {
         if let (Special::None, [body]) = (basis.special, key.bodies.as_slice()) {
             return Ok(SwitchingKey::SingleDigit([body.clone(), mask(0)]));
         }
+        let rows = if key.kind.is_gadget() { KeyRows::EachDigit } else { KeyRows::One };
         let whole = match storage {
             KeyStorage::Expanded => {
-                let mut builder = ring.gadget_key_builder(key.chain)?;
+                let mut builder = ring.gadget_key_builder(key.chain, rows)?;
                 for (digit, body) in key.bodies.iter().enumerate() {
                     builder.push([body, &mask(digit)])?;
                 }
                 builder.finish()?
             }
             KeyStorage::Seeded => {
-                let mut builder = ring.seeded_gadget_key_builder(key.chain, key.seed)?;
+                let mut builder = ring.seeded_gadget_key_builder(key.chain, rows, key.seed)?;
                 key.bodies.iter().try_for_each(|body| builder.push(body))?;
                 builder.finish()?
             }
         };
-        Ok(SwitchingKey::Gadget(GadgetForms::new(ring, key.chain, whole)?))
+        match rows {
+            KeyRows::EachDigit => Ok(SwitchingKey::Gadget(GadgetForms::new(ring, key.chain, whole)?)),
+            KeyRows::One => Ok(SwitchingKey::OneRow(whole, key.chain)),
+        }
     }
 
     fn chain(&self) -> usize {
         match self {
             SwitchingKey::Gadget(key) => key.chain,
+            SwitchingKey::OneRow(_, chain) => *chain,
             SwitchingKey::SingleDigit([body, _]) => body.basis().chain,
         }
     }
@@ -171,7 +178,7 @@ impl EvaluationKeys {
         Ok(())
     }
 
-    /// The gadget key of `kind` for a ciphertext over `basis`, in the form for it.
+    /// The key of `kind` for a ciphertext over `basis`, in the form for it.
     ///
     /// # Errors
     /// [`RlweError::MissingKeys`] if it is absent or covers fewer primes.
@@ -183,6 +190,7 @@ impl EvaluationKeys {
         basis: Basis,
     ) -> Result<&GadgetKey, RlweError> {
         let found = match self.keys.get(&kind) {
+            Some(SwitchingKey::OneRow(key, chain)) if *chain >= basis.chain => Some(key),
             Some(SwitchingKey::Gadget(forms)) if forms.chain >= basis.chain => {
                 match ring.switching_basis(basis).special {
                     Special::Short => forms.short(ring)?,
@@ -221,6 +229,7 @@ impl EvaluationKeys {
     pub fn bytes(&self) -> u64 {
         let bytes = |key: &SwitchingKey| match key {
             SwitchingKey::Gadget(forms) => forms.bytes(),
+            SwitchingKey::OneRow(key, _) => key.bytes(),
             SwitchingKey::SingleDigit([body, mask]) => body.bytes() + mask.bytes(),
         };
         self.keys.values().map(|key| bytes(key) as u64).sum()

@@ -22,9 +22,10 @@ const DESCRIPTOR_BYTES: usize = 12;
 /// A file of seeded switching keys.
 ///
 /// After the header: the number of keys (u32), a descriptor of 12 bytes per key (the Galois element, or 0 for
-/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, 8 for the ring of
-/// half the degree, 10 for subring queries, u64; chain length, u32), then each key in that order: its seed (32 bytes)
-/// and its rows. The descriptors come first so that a server knows the sizes of the keys before it reads them.
+/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 plus 256 times the Galois element for
+/// decapsulation, 8 for the ring of half the degree, 10 for subring queries, u64; chain length, u32), then each key in
+/// that order: its seed (32 bytes) and its rows. The descriptors come first so that a server knows the sizes of the
+/// keys before it reads them.
 pub struct KeyBundle;
 
 impl KeyBundle {
@@ -127,8 +128,7 @@ impl KeyBundle {
             let [e0, e1, e2, e3, e4, e5, e6, e7, c0, c1, c2, c3] = descriptor;
             let element = u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
             let chain = check_chain(parameters, object, u32::from_le_bytes([c0, c1, c2, c3]) as usize)?;
-            let unknown =
-                || refuse(object, format!("key kind {element}"), "an odd number below the order, 0, 2, 4, 6, 8 or 10");
+            let unknown = || refuse(object, format!("key kind {element}"), "a kind of this release: see `KeyBundle`");
             let kind = KeyKind::from_code(parameters.ring(), element).ok_or_else(unknown)?;
             parameters.check_kind(kind, chain)?;
             if last.is_some_and(|last| kind <= last) {

@@ -147,17 +147,19 @@ impl KeyKind {
     /// Bytes in memory of the key for ciphertexts of at most `chain` primes: its whole form, or its short form
     /// if the whole one has no use.
     fn stored_bytes(self, ring: &Ring, chain: usize, storage: KeyStorage) -> usize {
-        if !self.is_gadget() {
-            return 2 * ring.poly_bytes(Basis::chain(chain));
+        // A ring on a device expands all keys.
+        let halves = |expanded: usize| {
+            let seeded = storage == KeyStorage::Seeded && ring.device().is_none();
+            if seeded { expanded / 2 } else { expanded }
+        };
+        match self {
+            KeyKind::Encapsulation | KeyKind::QueryEncapsulation => return 2 * ring.poly_bytes(Basis::chain(chain)),
+            KeyKind::Decapsulation { .. } => return halves(ring.one_row_key_bytes(ring.gadget_key_basis(chain))),
+            _ => {}
         }
         match ring.short_key_basis(chain) {
             Some(short) if ring.is_always_short(chain) => ring.gadget_key_bytes(short),
-            _ => {
-                let expanded = ring.gadget_key_bytes(ring.gadget_key_basis(chain));
-                // A ring on a device expands all keys.
-                let seeded = storage == KeyStorage::Seeded && ring.device().is_none();
-                if seeded { expanded / 2 } else { expanded }
-            }
+            _ => halves(ring.gadget_key_bytes(ring.gadget_key_basis(chain))),
         }
     }
 }

@@ -29,6 +29,7 @@ mod zero_encryption;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use codec::{FORMAT_VERSION, HEADER_BYTES};
 pub use compact_query::{CompactQuery, CompactQueryParameters, CompactQuerySecret};
+pub use encapsulation::Raised;
 pub use error::RlweError;
 pub use evaluation_keys::{EvaluationKeys, WorkId};
 pub use galois::slot_count;

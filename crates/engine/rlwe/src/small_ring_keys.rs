@@ -1,6 +1,6 @@
 //! The keys of the small ring.
 
-use unspoken_ring::{GadgetKey, Poly, Ring, SecretRng, Seed};
+use unspoken_ring::{GadgetKey, KeyRows, Poly, Ring, SecretRng, Seed};
 use zeroize::Zeroizing;
 
 use crate::error::RlweError;
@@ -141,7 +141,7 @@ fn rows(ring: &Ring, target: &Poly, message: &Poly, seed: &Seed, rng: &mut Secre
 
 fn expanded(ring: &Ring, bodies: &[Poly], seed: &Seed) -> Result<GadgetKey, RlweError> {
     let chain = ring.chain().len();
-    let mut builder = ring.gadget_key_builder(chain)?;
+    let mut builder = ring.gadget_key_builder(chain, KeyRows::EachDigit)?;
     for (digit, body) in bodies.iter().enumerate() {
         builder.push([body, &ring.uniform(seed, digit as u32, ring.gadget_key_basis(chain))])?;
     }

@@ -1,6 +1,6 @@
 //! Key-switching: relinearisation, automorphisms, hoisting, and division by primes.
 
-use unspoken_ring::{Basis, Domain, GadgetKey, Poly, Ring, RnsDigits};
+use unspoken_ring::{Basis, Domain, GadgetKey, Poly, Ring, RnsDigits, SubringPoly};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -8,7 +8,8 @@ use crate::evaluation_keys::EvaluationKeys;
 use crate::key_kind::KeyKind;
 use crate::key_plan::KeyPlan;
 
-/// A ciphertext over an extended basis ([`Ring::switching_basis`]), times the product `P` of its special primes.
+/// A ciphertext over an extended basis ([`Ring::switching_basis`], or all special primes after
+/// [`Raised::product_sum`](crate::Raised::product_sum)), times the product `P` of its special primes.
 ///
 /// The result of a key switch before its division by `P`. Sums and plaintext products of several of them share one
 /// division (double hoisting).
@@ -18,6 +19,11 @@ pub struct ExtendedCiphertext {
 }
 
 impl ExtendedCiphertext {
+    /// The two components, to go on with.
+    pub fn into_components(self) -> [Poly; 2] {
+        self.components
+    }
+
     /// The two components.
     pub fn components(&self) -> &[Poly; 2] {
         &self.components
@@ -154,6 +160,35 @@ impl Hoisted<'_> {
         let image = ring.automorphism(&self.ciphertext.components[0], element)?;
         ring.add_lifted_assign(&mut components[0], &image)?;
         Ok(ExtendedCiphertext { components })
+    }
+
+    /// For each row, the sum of images times plaintext polynomials before the division by `P`: `(i, factor)` stands for
+    /// `factor` times the image under `X -> X^elements[i]`; an element of 1 is the ciphertext itself. The polynomials
+    /// are over [`Ring::switching_basis`].
+    ///
+    /// # Errors
+    /// If there are no elements, a key is missing, a row has an image that does not exist, or a polynomial is over
+    /// another basis.
+    pub fn product_sums(
+        &self,
+        ring: &Ring,
+        elements: &[u64],
+        rows: &[Vec<(usize, &SubringPoly)>],
+        keys: &EvaluationKeys,
+    ) -> Result<Vec<ExtendedCiphertext>, RlweError> {
+        const OPERATION: &str = "sum of products of automorphisms";
+        let image = |&element: &u64| {
+            let key = || keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis());
+            Ok(((element != 1).then(key).transpose()?, element))
+        };
+        let images = elements.iter().map(image).collect::<Result<Vec<_>, RlweError>>()?;
+        let [c0, c1] = self.ciphertext.pair(OPERATION)?;
+        let first = ring.lift_special(c0)?;
+        // Only the image without a key needs the second component.
+        let second = elements.contains(&1).then(|| ring.lift_special(c1)).transpose()?;
+        let added = [&first, second.as_ref().unwrap_or(&first)];
+        let sums = ring.hoisted_product_sums(&self.digits, added, &images, rows)?;
+        Ok(sums.into_iter().map(|components| ExtendedCiphertext { components }).collect())
     }
 
     /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P`

@@ -1,7 +1,8 @@
 //! Switching keys in seeded form.
 
-use unspoken_ring::{Poly, SecretRng, Seed, Special};
+use unspoken_ring::{Poly, SecretRng, Seed};
 
+use crate::encapsulation::raised_message;
 use crate::error::RlweError;
 use crate::galois;
 use crate::key_kind::KeyKind;
@@ -13,7 +14,7 @@ pub struct SeededSwitchingKey {
     pub(crate) kind: KeyKind,
     pub(crate) chain: usize,
     pub(crate) seed: Seed,
-    /// Per digit, over the extended basis, evaluation domain.
+    /// Per row, over the extended basis, evaluation domain.
     pub(crate) bodies: Vec<Poly>,
 }
 
@@ -22,9 +23,11 @@ impl SeededSwitchingKey {
     ///
     /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element
     /// `g`, `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
-    /// decapsulation and for subring queries `t = s` and `m` is the sparse secret; for the ring of half the degree `t =
-    /// s'(X^2)` and `m = s`. An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the
-    /// chain primes that the switched ciphertexts do not have.
+    /// subring queries `t = s` and `m` is the sparse secret; for the ring of half the degree `t = s'(X^2)` and `m = s`.
+    /// An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the chain primes that the
+    /// switched ciphertexts do not have. A decapsulation key for `g` has the image of `s` under `g^-1` as `t`, the
+    /// sparse secret as `m`, one row, and for `P` the product of the special primes after the first two
+    /// ([`Parameters::raised_divisor`](crate::Parameters::raised_divisor)).
     ///
     /// # Errors
     /// If the parameters have no special primes or fewer chain primes, or `g` is not a Galois element, or as for
@@ -38,10 +41,12 @@ impl SeededSwitchingKey {
         let row = |digit: usize| -> Result<Poly, RlweError> {
             let error = rng.gaussian(ring.degree());
             let mut body = ring.small_minus_uniform_product(&error, (&seed, digit as u32), &target, basis)?;
-            if basis.special != Special::None {
-                ring.add_gadget_message(&mut body, &message, digit)?;
-            } else {
-                ring.add_assign(&mut body, &secret.encapsulated_message(kind, &message, chain)?)?;
+            match kind {
+                KeyKind::Encapsulation | KeyKind::QueryEncapsulation => {
+                    ring.add_assign(&mut body, &secret.encapsulated_message(kind, &message, chain)?)?;
+                }
+                KeyKind::Decapsulation { .. } => ring.add_assign(&mut body, &raised_message(ring, &message, basis)?)?,
+                _ => ring.add_gadget_message(&mut body, &message, digit)?,
             }
             // `a t + e + P m`.
             body.declare_public();
@@ -77,7 +82,10 @@ impl SwitchedSecrets {
             KeyKind::Galois { element } => (ring.automorphism(whole, galois::inverse(ring, element))?, whole.clone()),
             KeyKind::Encapsulation => (secret.sparse_secret()?, whole.clone()),
             KeyKind::QueryEncapsulation => (secret.sparse_secret()?, secret.embedded_query_secret()?),
-            KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
+            KeyKind::Decapsulation { element: 1 } => (whole.clone(), secret.sparse_secret()?),
+            KeyKind::Decapsulation { element } => {
+                (ring.automorphism(whole, galois::inverse(ring, element))?, secret.sparse_secret()?)
+            }
             KeyKind::SubringQuery => (whole.clone(), secret.embedded_subring_query_secret()?),
             KeyKind::HalfRing => (secret.lift_secret(&secret.half_ring_secret()?)?, whole.clone()),
         };

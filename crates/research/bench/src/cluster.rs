@@ -58,7 +58,7 @@ struct PassCase {
 
 const SMALL: PassCase = PassCase {
     name: "stories260K, 8 tokens, small insecure ring",
-    preset: "insecure_n11_boot_depth14_scale40",
+    preset: "insecure_n11_boot_depth15_scale40",
     random: false,
     layers: 5,
     chunk: 8,
@@ -77,7 +77,7 @@ const BLOCKS: PassCase = PassCase {
 
 const SECURE: PassCase = PassCase {
     name: "a layer of stories260K, 32 tokens",
-    preset: "n16_boot_depth14_scale40",
+    preset: "n16_boot_depth15_scale40",
     random: false,
     layers: 1,
     chunk: 32,

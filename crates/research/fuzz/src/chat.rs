@@ -23,7 +23,7 @@ use crate::messages::{self, Described, MAX_QUERY_BYTES_MADE};
 use crate::{Target, repair};
 
 /// A preset that has enough levels for the polynomials.
-const BOOT_PRESET: &str = "insecure_n11_boot_depth14_scale40";
+const BOOT_PRESET: &str = "insecure_n11_boot_depth15_scale40";
 
 /// Tokens of a chunk.
 const CHUNK: usize = 8;

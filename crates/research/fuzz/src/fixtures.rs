@@ -57,7 +57,7 @@ pub const SPARSE_PRIMES: usize = 3;
 /// Like [`SMALL`] with one more level, for bootstrapping, in a ring of twice the degree: the ring of its queries is
 /// the smallest one.
 pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
-    let mut literal = small_literal(1, 2, 2, 2);
+    let mut literal = small_literal(1, 2, 4, 2);
     literal.rlwe.ring.degree = 2 * DEGREE;
     literal.rlwe.encapsulation = Some(EncapsulationLiteral { base: 1, primes: SPARSE_PRIMES });
     CkksParameters::new(literal).expect("a possible set")

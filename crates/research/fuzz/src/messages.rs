@@ -280,7 +280,7 @@ pub fn make_keys(keyring: &Keyring) {
 }
 
 /// A preset that supports bootstrapping.
-const BOOT_PRESET: &str = "insecure_n11_boot_depth9_scale50";
+const BOOT_PRESET: &str = "insecure_n11_boot_depth10_scale50";
 
 /// Fields of a description for a query form other than direct.
 pub struct Formed {
@@ -305,7 +305,7 @@ pub fn formed() -> [Formed; 3] {
     let key = |kind: KeyKind, chain: usize| KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
     let all = parameters.ring().chain().len();
     let preset = FINGERPRINTS.iter().find(|(name, _)| *name == BOOT_PRESET).expect("a small preset");
-    let keys = vec![key(KeyKind::QueryEncapsulation, primes), key(KeyKind::Decapsulation, all)];
+    let keys = vec![key(KeyKind::QueryEncapsulation, primes), key(KeyKind::Decapsulation { element: 1 }, all)];
     let most = ShortCompact::most_period(&parameters, 2).expect("made for bootstrapping");
     let short = vec![key(KeyKind::SubringQuery, all), key(KeyKind::HalfRing, 1)];
     [

@@ -182,7 +182,7 @@ pub static BOOT_KEY_BUNDLE: Target = Target {
     repair: |data| repair::header(BOOT.rlwe(), repair::Kind::KeyBundle, data, repair::BUNDLE_HEAD),
     seeds: || {
         let sparse = [KeyKind::Encapsulation, KeyKind::QueryEncapsulation].map(|kind| (kind, SPARSE_PRIMES));
-        let kinds = [sparse[0], sparse[1], (KeyKind::Decapsulation, BOOT.ring().chain().len())];
+        let kinds = [sparse[0], sparse[1], (KeyKind::Decapsulation { element: 1 }, BOOT.ring().chain().len())];
         let mut plan = KeyPlan::new();
         kinds.iter().for_each(|&(kind, chain)| plan.require(kind, chain));
         let mut bytes = Vec::new();

@@ -16,8 +16,8 @@ use crate::counting;
 use crate::report::Report;
 
 /// The presets, the preset of language models first.
-const PRESETS: [&str; 2] = ["n16_boot_depth14_scale40", "n16_boot_depth9_scale50"];
-const QUICK: [&str; 1] = ["insecure_n11_boot_depth9_scale50"];
+const PRESETS: [&str; 2] = ["n16_boot_depth15_scale40", "n16_boot_depth10_scale50"];
+const QUICK: [&str; 1] = ["insecure_n11_boot_depth10_scale50"];
 
 /// Bootstraps that are timed.
 const REPETITIONS: usize = 5;

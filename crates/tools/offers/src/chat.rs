@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
     about: "a language model that continues private text; DIR is made by `unspoken llama prepare`",
     default_name: "chat/{directory}",
     options: &[
-        KindOption { name: "preset", about: "parameter set [default: n16_boot_depth14_scale40]" },
+        KindOption { name: "preset", about: "parameter set [default: n16_boot_depth15_scale40]" },
         KindOption {
             name: "insecure_preset",
             about: "parameter set for tests, which protects nothing; clients refuse it unless told otherwise",

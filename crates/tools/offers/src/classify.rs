@@ -38,7 +38,7 @@ pub const KIND: Kind = Kind {
         KindOption {
             name: "preset",
             about: "parameter set [default: n15_depth8_scale50, with query=compact n16_query_depth11_scale40, with \
-                    short_queries=off also n16_boot_depth9_scale50; with a head the cheapest one that fits]",
+                    short_queries=off also n16_boot_depth10_scale50; with a head the cheapest one that fits]",
         },
         PLAN,
         ERROR,

@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn parameters_that_are_equal_are_placed_once() {
         let placement = Placement::new(unspoken_device_shim::device(1 << 30));
-        let [one, other] = ["insecure_n11_depth9_scale50", "insecure_n11_boot_depth14_scale40"]
+        let [one, other] = ["insecure_n11_depth9_scale50", "insecure_n11_boot_depth15_scale40"]
             .map(|name| Preset::find(name).unwrap().build().unwrap());
         let [first, second, third] = [&one, &one, &other].map(|parameters| placement.place(parameters).unwrap());
         let mut zero = first.ring().zero(unspoken_ring::Basis::chain(1), unspoken_ring::Domain::Evaluation);

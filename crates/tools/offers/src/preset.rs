@@ -12,7 +12,7 @@ pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 pub fn for_scores(query: QueryForm, short: bool) -> &'static str {
     match query {
         QueryForm::Compact if short => "n16_query_depth11_scale40",
-        QueryForm::Compact => "n16_boot_depth9_scale50",
+        QueryForm::Compact => "n16_boot_depth10_scale50",
         QueryForm::Direct | QueryForm::OneHot => DEFAULT_PRESET,
     }
 }
@@ -21,7 +21,7 @@ pub fn for_scores(query: QueryForm, short: bool) -> &'static str {
 pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
 
 /// Default preset for language models: many levels between two bootstraps.
-pub const LLAMA_PRESET: &str = "n16_boot_depth14_scale40";
+pub const LLAMA_PRESET: &str = "n16_boot_depth15_scale40";
 
 /// A preset by name; presets for tests are refused.
 pub fn secure(preset: &str) -> anyhow::Result<CkksParameters> {

@@ -15,7 +15,7 @@ use unspoken_server::{Applications, Server, ServerConfig, shutdown_signal};
 use unspoken_wire::v1::{ModelFile, PublishedModel};
 
 const NAME: &str = "chat/stories";
-const PRESET: &str = "insecure_n11_boot_depth14_scale40";
+const PRESET: &str = "insecure_n11_boot_depth15_scale40";
 
 /// Files that are published, as paths from the directory.
 const FILES: [&str; 5] = [

@@ -140,8 +140,8 @@ fn tables_of_any_width_are_padded_on_both_sides() {
 #[test]
 fn every_form_of_query_gives_the_models_scores() {
     for (form, columns, preset) in [
-        (QueryForm::Compact, 256, "insecure_n11_boot_depth9_scale50"),
-        (QueryForm::Compact, 254, "insecure_n11_boot_depth9_scale50"),
+        (QueryForm::Compact, 256, "insecure_n11_boot_depth10_scale50"),
+        (QueryForm::Compact, 254, "insecure_n11_boot_depth10_scale50"),
         (QueryForm::OneHot, 16, PRESET),
     ] {
         let model = model_of(1, columns);
@@ -485,7 +485,7 @@ fn shared_scores_have_noise_above_the_error() {
 #[test]
 fn compact_queries_have_no_bound_to_share_by() {
     let model = model_of(1, 254);
-    let parameters = Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap();
+    let parameters = Preset::find("insecure_n11_boot_depth10_scale50").unwrap().build().unwrap();
     let server = ClassifyServer::new(model.tables(), &parameters, &asking(QueryForm::Compact)).unwrap();
     let error = client(&model, &server).sharing_noise(10).unwrap_err().to_string();
     assert!(error.contains("compact queries have none"), "{error}");

@@ -113,7 +113,7 @@ fn compact_queries_have_the_same_scores() {
     let texts = texts();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     for (short_queries, preset) in
-        [(false, "insecure_n11_boot_depth9_scale50"), (true, "insecure_n11_query_depth11_scale40")]
+        [(false, "insecure_n11_boot_depth10_scale50"), (true, "insecure_n11_query_depth11_scale40")]
     {
         let options = ClassifyOptions { query: QueryForm::Compact, short_queries, ..ClassifyOptions::default() };
         let server = server_of(&head, &table, preset, &options);

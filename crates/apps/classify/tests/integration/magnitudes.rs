@@ -13,7 +13,7 @@ use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, Clien
 use unspoken_query::QueryForm;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
-const BOOT_PRESET: &str = "insecure_n11_boot_depth9_scale50";
+const BOOT_PRESET: &str = "insecure_n11_boot_depth10_scale50";
 const COLUMNS: usize = 16;
 const CLASSES: usize = 3;
 const SUBTABLES: usize = 2;

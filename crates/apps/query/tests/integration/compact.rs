@@ -33,7 +33,7 @@ fn tables() -> Vec<Table> {
 
 #[test]
 fn columns_come_out_of_compact_queries() {
-    let parameters = Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap();
+    let parameters = Preset::find("insecure_n11_boot_depth10_scale50").unwrap().build().unwrap();
     let encoder = Encoder::new(&parameters);
     let mut rng = SecretRng::insecure_from_seed(1);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();

@@ -10,7 +10,7 @@ use unspoken_llama::{Circuit, Degrees, Design};
 use unspoken_llama_files::load;
 use unspoken_llama_model::{Model, rotate};
 
-const SMALL: &str = "insecure_n11_boot_depth14_scale40";
+const SMALL: &str = "insecure_n11_boot_depth15_scale40";
 
 fn stories() -> Model {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");

@@ -8,7 +8,7 @@ use unspoken_encrypted_llama::{PassError, PassProgram, SimulatedEvaluator, Token
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::CompactQuerySecret;
 
-const SMALL: &str = "insecure_n11_boot_depth14_scale40";
+const SMALL: &str = "insecure_n11_boot_depth15_scale40";
 
 /// Root mean square error of rows, in the unit of inputs.
 fn error(program: &PassProgram, slots: &[Vec<Complex64>], wanted: &Array2<f32>) -> f64 {
@@ -96,7 +96,7 @@ fn tokens_that_are_too_many_are_refused() {
 
 #[test]
 fn a_secure_ring_gives_enough_precision() {
-    let program = program(shared(), "n16_boot_depth14_scale40", 16, 4096);
+    let program = program(shared(), "n16_boot_depth15_scale40", 16, 4096);
     let encoding = program.token_encoding().unwrap().unwrap();
     let tokens: Vec<u32> = (0..16).map(|token| token * 33 + 7).collect();
     let wanted = shared().model.embed(&tokens);

@@ -14,7 +14,7 @@ use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 use unspoken_ring::SecretRng;
 
-const SMALL: &str = "insecure_n11_boot_depth14_scale40";
+const SMALL: &str = "insecure_n11_boot_depth15_scale40";
 
 /// Two helpers in threads. They give every third part back, and panic at every tenth.
 struct Threads<'a> {

@@ -6,7 +6,7 @@ use unspoken_ckks::{Arithmetic, CostModel, Encoder, Simulator, vector_bytes};
 use unspoken_encrypted_llama::{ExplainedStep, PassArithmetic, SimulatedEvaluator};
 use unspoken_llama::Quantity;
 
-const SMALL: &str = "insecure_n11_boot_depth14_scale40";
+const SMALL: &str = "insecure_n11_boot_depth15_scale40";
 
 #[test]
 fn passes_agree_with_the_model_and_the_simulator_at_every_step() {

@@ -5,13 +5,15 @@ use super::works::Works;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::group::at_once;
-use crate::linear::{LinearPlan, LinearTransform};
+use crate::linear::{LinearPlan, LinearTransform, RaisedTransform};
 
 /// A [`Bootstrap`] with encoded matrices. A server needs one for all clients.
 pub struct Bootstrapper {
     pub(super) plan: Bootstrap,
     /// The map from slots to coefficients; `None` for half a bootstrap.
     pub(super) slots_to_coeffs: Option<Vec<LinearTransform>>,
+    /// ModRaise with the first factor from coefficients to slots, and the other factors.
+    pub(super) raised: RaisedTransform,
     pub(super) coeffs_to_slots: Vec<LinearTransform>,
     working_bytes: u64,
     pub(super) works: Works,
@@ -40,12 +42,13 @@ impl Bootstrapper {
     pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
         let working_bytes = plan.working_bytes(encoder, false)?;
         let coeffs_to_slots = encode(encoder, &plan.coeffs_to_slots)?;
-        // The memory of the first map, which needs the most, so that the first bootstrap is not slower than others.
+        // The memory of the map that needs the most, so that the first bootstrap is not slower than others.
         let (ring, top) = (plan.parameters.ring(), plan.raised_level());
         let basis = ring.switching_basis(plan.parameters.basis(top));
         let live = plan.coeffs_to_slots.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
         ring.reserve(basis, live as usize / ring.poly_bytes(basis));
-        Ok(Bootstrapper { slots_to_coeffs: None, coeffs_to_slots, plan, working_bytes, works: Works::new() })
+        let raised = RaisedTransform::new(encoder, plan.raised.clone())?;
+        Ok(Bootstrapper { slots_to_coeffs: None, raised, coeffs_to_slots, plan, working_bytes, works: Works::new() })
     }
 
     /// Its plan.
@@ -56,7 +59,7 @@ impl Bootstrapper {
     /// Bytes of memory of its matrices.
     pub fn prepared_bytes(&self) -> u64 {
         let maps = self.slots_to_coeffs.iter().flatten().chain(&self.coeffs_to_slots);
-        maps.map(LinearTransform::prepared_bytes).sum()
+        maps.map(LinearTransform::prepared_bytes).sum::<u64>() + self.raised.prepared_bytes()
     }
 
     /// Peak bytes of memory of one bootstrap, its result included, in addition to its input, the keys and

@@ -16,7 +16,7 @@ pub(super) type Diagonals = BTreeMap<usize, Vec<Complex64>>;
 
 /// Factors of `F` for `slots` slots, in the order of application.
 pub(super) fn slots_to_coeffs(slots: usize, factors: usize) -> Vec<Diagonals> {
-    let groups = groups(slots, factors);
+    let groups = groups(stages(slots.trailing_zeros() as usize, factors).into_iter());
     let mut result: Vec<Diagonals> = Vec::new();
     // The rotation of the output of the previous factor.
     let mut pending = 0;
@@ -29,26 +29,24 @@ pub(super) fn slots_to_coeffs(slots: usize, factors: usize) -> Vec<Diagonals> {
     result
 }
 
-/// Factors of a multiple of the inverse of `F` for `slots` slots, in the order of application. Each factor is
-/// multiplied by one of the constants.
-pub(super) fn coeffs_to_slots(slots: usize, constants: &[f64]) -> Vec<Diagonals> {
-    let groups = groups(slots, constants.len());
+/// Factors of a multiple of the inverse of `F` for `slots` slots, in the order of application: for each factor its
+/// number of stages, which may be 0, and a constant by which it is multiplied.
+pub(super) fn coeffs_to_slots(slots: usize, factors: &[(usize, f64)]) -> Vec<Diagonals> {
+    let groups = groups(factors.iter().rev().map(|(stages, _)| *stages));
     let mut result: Vec<Diagonals> = Vec::new();
     let mut pending = 0;
-    for ((index, halves), &constant) in groups.iter().enumerate().zip(constants.iter().rev()) {
+    for ((index, halves), &(_, constant)) in groups.iter().enumerate().zip(factors.iter().rev()) {
         let mut factor = product(halves.iter().rev().map(|&half| inverse_butterflies(slots, half)));
+        if halves.is_empty() {
+            factor = Diagonals::from([(0, vec![Complex64::from(1.0)])]);
+        }
         factor.values_mut().flatten().for_each(|z| *z *= constant);
         factor = with_output_rotated_left(factor, slots - pending, slots);
-        pending = groups.get(index + 1).map_or(0, |next| next[0]);
+        pending = groups.get(index + 1).and_then(|next| next.first().copied()).unwrap_or(0);
         result.push(with_input_rotated_right(factor, slots - pending, slots));
     }
     result.reverse();
     result
-}
-
-/// Number of stages of each factor of [`coeffs_to_slots`], in the order of application.
-pub(super) fn stages_of_coeffs_to_slots(slots: usize, factors: usize) -> Vec<usize> {
-    groups(slots, factors).iter().rev().map(Vec::len).collect()
 }
 
 /// The matrix, for inputs whose slots repeat, with twice the slots in its output: after the outputs come the same times
@@ -61,19 +59,23 @@ pub(super) fn with_parts(matrix: Diagonals) -> Diagonals {
     matrix.into_iter().map(double).collect()
 }
 
-/// Half lengths of the butterflies of each factor, smallest first. If the stages do not divide evenly, the factors with
-/// larger strides get one stage more, because the last factor wraps around and so has half the diagonals.
-fn groups(slots: usize, factors: usize) -> Vec<Vec<usize>> {
-    let stages = slots.trailing_zeros() as usize;
+/// Number of stages of each factor, that of the smallest strides first. If the stages do not divide evenly, the factors
+/// with larger strides get one stage more, because the factor of the largest strides wraps around and so has half the
+/// diagonals.
+pub(super) fn stages(stages: usize, factors: usize) -> Vec<usize> {
     let factors = factors.clamp(1, stages.max(1));
     let (size, more) = (stages / factors, stages % factors);
+    (0..factors).map(|index| size + usize::from(index >= factors - more)).collect()
+}
+
+/// Half lengths of the butterflies of each factor, smallest first.
+fn groups(stages: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
     let mut first = 0;
-    let group = |index: usize| {
-        let count = size + usize::from(index >= factors - more);
+    let group = |count: usize| {
         first += count;
         (first - count..first).map(|stage| 1 << stage).collect()
     };
-    (0..factors).map(group).collect()
+    stages.map(group).collect()
 }
 
 /// The stage of butterflies between positions that are `half` apart: `(u, v) -> (u + w v, u - w v)`.
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     fn apply(matrix: &Diagonals, input: &[Complex64]) -> Vec<Complex64> {
-        let at = |j: usize| matrix.iter().map(|(k, d)| d[j] * input[(j + k) % input.len()]).sum();
+        let at = |j: usize| matrix.iter().map(|(k, d)| d[j % d.len()] * input[(j + k) % input.len()]).sum();
         (0..input.len()).map(at).collect()
     }
 
@@ -174,8 +176,11 @@ mod tests {
                 .collect();
             let forward = slots_to_coeffs(slots, factors);
             let found = forward.iter().fold(bit_reversed(&w), |v, factor| apply(factor, &v));
-            let constants = vec![0.25f64.powf(1.0 / factors as f64); factors];
-            let backward = coeffs_to_slots(slots, &constants);
+            let constant = 0.25f64.powf(1.0 / (factors + 1) as f64);
+            let mut parts: Vec<(usize, f64)> =
+                stages(slots.trailing_zeros() as usize, factors).into_iter().rev().map(|n| (n, constant)).collect();
+            parts.insert(0, (0, constant));
+            let backward = coeffs_to_slots(slots, &parts);
             let again = backward.iter().fold(z.clone(), |v, factor| apply(factor, &v));
             for j in 0..slots {
                 assert!((found[j] - z[j]).norm() < 1e-9, "{slots} {factors}");
@@ -188,7 +193,7 @@ mod tests {
     fn diagonals_are_few_and_evenly_spaced_from_zero() {
         for (maps, counts) in [
             (slots_to_coeffs(1 << 15, 3), [63, 63, 32].as_slice()),
-            (coeffs_to_slots(1 << 15, &[1.0; 4]), &[16, 31, 31, 15]),
+            (coeffs_to_slots(1 << 15, &[4, 4, 4, 3].map(|stages| (stages, 1.0))), &[16, 31, 31, 15]),
         ] {
             let found: Vec<usize> = maps.iter().map(BTreeMap::len).collect();
             assert_eq!(found, counts);

@@ -196,6 +196,7 @@ mod tests {
         BootstrapLiteral {
             slots_to_coeffs: factors,
             coeffs_to_slots: factors,
+            raised_stages: factors,
             message_ratio_bits,
             eval_mod_levels,
             doublings,

@@ -12,7 +12,7 @@ use super::failure::{RANGE, log2_failure};
 use crate::bootstrap::dft;
 use crate::error::CkksError;
 use crate::inner_sum::InnerSum;
-use crate::linear::{LinearPlan, Steps};
+use crate::linear::{LinearPlan, RaisedPlan, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
 
 /// Kind of values in the slots of the vectors to bootstrap.
@@ -70,9 +70,11 @@ pub struct Bootstrap {
     pub(super) layout: PartLayout,
     /// The map from slots to coefficients, down to level 0. Sparse slots need fewer factors and levels.
     pub(super) slots_to_coeffs: Vec<LinearPlan>,
-    /// CoeffsToSlots, from the level after ModRaise down to the level of EvalMod.
+    /// ModRaise, with the first factor of CoeffsToSlots and the sum of copies of sparse slots, at no level.
+    pub(super) raised: RaisedPlan,
+    /// The other factors of CoeffsToSlots, from the level after ModRaise down to the level of EvalMod.
     pub(super) coeffs_to_slots: Vec<LinearPlan>,
-    /// Sums the copies of sparse slots.
+    /// Sums the copies of sparse slots that ModRaise has not summed.
     pub(super) sub_sum: InnerSum,
     pub(super) eval_mod: EvalMod,
     /// Bits of level 0 that coefficients leave for the weights of a product.
@@ -87,12 +89,15 @@ fn baby_steps(diagonals: &Diagonals) -> usize {
     stride << (log2.ceil() as u32)
 }
 
-/// Number of factors of a map of sparse slots: no factor has more stages than a factor of the map of all slots, which
-/// has `most` factors.
-fn factor_count(parameters: &CkksParameters, slots: usize, most: usize) -> usize {
-    let stages = |slots: usize| slots.trailing_zeros() as usize;
-    let longest = stages(parameters.slots()).div_ceil(most);
-    stages(slots).div_ceil(longest).max(most.min(2))
+/// Number of factors of a map of `stages` stages: no factor has more stages than a factor of the map of all slots,
+/// which has `most` factors and `all` stages.
+pub(crate) fn factor_count(stages: usize, all: usize, most: usize) -> usize {
+    stages.div_ceil(all.div_ceil(most)).max(most.min(2))
+}
+
+/// `log2` of a number of slots.
+fn log2_slots(slots: usize) -> usize {
+    slots.trailing_zeros() as usize
 }
 
 /// The share of a constant for each factor of the map from coefficients to slots. The entries of a factor are rounded
@@ -123,32 +128,51 @@ pub(super) struct CoeffsToSlots {
     pub(super) input: f64,
     /// Whether the output has the imaginary parts of the slots as further real parts.
     pub(super) doubled: bool,
+    /// Stages of the factor of ModRaise, and bits of its plaintext scale; none if ModRaise has no factor.
+    pub(super) raised: Option<(usize, f64)>,
+    /// Most stages of all other factors of any number of slots.
+    pub(super) stages: usize,
 }
 
 impl CoeffsToSlots {
-    /// The plans of its factors, from the level after ModRaise down to the level of EvalMod.
+    /// The diagonals of the factor of ModRaise, if it has one, and the plans of the other factors, from the level after
+    /// ModRaise down to the level of EvalMod.
     pub(super) fn plans(
         &self,
         parameters: &CkksParameters,
         literal: &BootstrapLiteral,
         baby_steps: impl Fn(&Diagonals) -> usize,
-    ) -> Result<Vec<LinearPlan>, CkksError> {
-        let &CoeffsToSlots { slots, constant, input, doubled } = self;
-        let count = factor_count(parameters, slots, literal.coeffs_to_slots);
+    ) -> Result<(Option<Diagonals>, Vec<LinearPlan>), CkksError> {
+        let &CoeffsToSlots { slots, constant, input, doubled, raised, stages } = self;
+        let rest = log2_slots(slots) - raised.map_or(0, |(stages, _)| stages);
+        let rest = dft::stages(rest, factor_count(rest, stages, literal.coeffs_to_slots));
+        let count = rest.len();
         let reduced = parameters.circuit_level() + literal.eval_mod_levels;
         let scale = parameters.level_modulus(reduced);
         let output = |i: usize| if i + 1 == count { scale } else { input };
-        let bits: Vec<f64> =
-            (0..count).map(|i| (parameters.level_modulus(reduced + count - i) * output(i) / input).log2()).collect();
-        let constants = shares(constant, &dft::stages_of_coeffs_to_slots(slots, count), &bits);
+        // Stages and bits of each factor, in the order of application.
+        let own = rest.iter().rev().enumerate();
+        let own = own.map(|(i, &n)| (n, (parameters.level_modulus(reduced + count - i) * output(i) / input).log2()));
+        let factors: Vec<(usize, f64)> = raised.into_iter().chain(own).collect();
+        let (sizes, bits): (Vec<usize>, Vec<f64>) = factors.into_iter().unzip();
+        let constants = shares(constant, &sizes, &bits);
+        let mut factors =
+            dft::coeffs_to_slots(slots, &sizes.into_iter().zip(constants).collect::<Vec<_>>()).into_iter();
+        let first = raised.and_then(|_| factors.next());
         let plan = |(i, diagonals): (usize, Diagonals)| {
             let last = i + 1 == count && doubled;
             let diagonals = if last { dft::with_parts(diagonals) } else { diagonals };
             let babies = baby_steps(&diagonals);
             map_plan(parameters, diagonals, babies, (reduced + count - i, (input, output(i))))
         };
-        dft::coeffs_to_slots(slots, &constants).into_iter().enumerate().map(plan).collect()
+        Ok((first, factors.enumerate().map(plan).collect::<Result<_, _>>()?))
     }
+}
+
+/// Diagonals of a map of periodic slots after the sum of `copies` rotations of its input by multiples of `stride`.
+fn after_sum(diagonals: &Diagonals, (copies, stride): (usize, usize)) -> Diagonals {
+    let images = |copy: usize| diagonals.iter().map(move |(&k, diagonal)| (k + copy * stride, diagonal.clone()));
+    (0..copies).flat_map(images).collect()
 }
 
 pub(super) fn literal_of(parameters: &CkksParameters) -> Result<BootstrapLiteral, CkksError> {
@@ -214,11 +238,13 @@ impl Bootstrap {
         let eval_mod = EvalMod::new(RANGE, &literal)?;
         let modulus = modulus(parameters);
         let message_scale = modulus * (-message_ratio_bits).exp2();
-        let maps = dft::slots_to_coeffs(slots, factor_count(parameters, slots, slots_to_coeffs));
+        let all = log2_slots(parameters.slots());
+        let maps = dft::slots_to_coeffs(slots, factor_count(log2_slots(slots), all, slots_to_coeffs));
         let (count, scale) = (maps.len(), parameters.scale());
         let slots_to_coeffs = maps.into_iter().enumerate().map(|(i, diagonals)| {
             let last = message_scale * (-f64::from(weight_bits)).exp2();
-            let babies = baby_steps(&diagonals);
+            // Keys of low levels are small, so twice the baby steps cost little memory.
+            let babies = 2 * baby_steps(&diagonals);
             let scales = (scale, if i + 1 == count { last } else { scale });
             map_plan(parameters, diagonals, babies, (count - i, scales))
         });
@@ -226,9 +252,26 @@ impl Bootstrap {
         // Real and imaginary parts are computed as a sum with the conjugate (factor 2), and summing repeated slots
         // multiplies by their number of repetitions.
         let constant = slots as f64 / (2.0 * eval_mod.bound() * parameters.slots() as f64);
-        let map = CoeffsToSlots { slots, constant, input: modulus, doubled: layout == PartLayout::Together };
-        let coeffs_to_slots = map.plans(parameters, &literal, baby_steps)?;
-        let sub_sum = InnerSum::new(slots as i64, parameters.slots() / slots)?;
+        // ModRaise rotates by the multiples of one stride, whatever the number of slots is: it sums copies, and has as
+        // many stages as are left.
+        let (copies, most) = (parameters.slots() / slots, 1 << literal.raised_stages);
+        let own_stages = literal.raised_stages.saturating_sub(log2_slots(copies));
+        let plaintext_bits = parameters.rlwe().raised_divisor()?.log2();
+        let map = CoeffsToSlots {
+            slots,
+            constant,
+            input: modulus,
+            doubled: layout == PartLayout::Together,
+            raised: Some((own_stages, plaintext_bits)),
+            stages: all - literal.raised_stages,
+        };
+        let (first, coeffs_to_slots) = map.plans(parameters, &literal, baby_steps)?;
+        let summed = copies.min(most);
+        let stride = slots.max(parameters.slots() / most);
+        let first = after_sum(&first.unwrap_or_default(), (summed, stride));
+        let level = parameters.circuit_level() + literal.eval_mod_levels + coeffs_to_slots.len();
+        let raised = RaisedPlan::new(parameters, first, level, (modulus, modulus))?;
+        let sub_sum = InnerSum::new(slots as i64, copies / summed)?;
         let parameters = parameters.clone();
         Ok(Bootstrap {
             parameters,
@@ -237,6 +280,7 @@ impl Bootstrap {
             values,
             layout,
             slots_to_coeffs,
+            raised,
             coeffs_to_slots,
             sub_sum,
             eval_mod,
@@ -260,9 +304,9 @@ impl Bootstrap {
         self.slots_to_coeffs.len()
     }
 
-    /// The level to which the modulus is raised: the highest, or below it for sparse slots.
+    /// The level to which the modulus is raised: the highest, or below it if sparse slots have fewer factors.
     pub(super) fn raised_level(&self) -> usize {
-        self.output_level() + self.literal.eval_mod_levels + self.coeffs_to_slots.len()
+        self.raised.level()
     }
 
     /// The level of every result.
@@ -327,7 +371,7 @@ impl Bootstrap {
     fn raised_key_plan(&self) -> KeyPlan {
         let (ring, top) = (self.parameters.ring(), self.raised_level());
         let mut plan = KeyPlan::new();
-        plan.require_over(KeyKind::Decapsulation, self.parameters.basis(top));
+        plan.extend(&self.raised.key_plan());
         plan.extend(&self.sub_sum.key_plan(&self.parameters, top));
         self.coeffs_to_slots.iter().for_each(|map| plan.extend(&map.key_plan()));
         let reduced = top - self.coeffs_to_slots.len();
@@ -344,7 +388,8 @@ impl Bootstrap {
     /// Bytes of memory of the matrices of a [`Bootstrapper`](crate::Bootstrapper), including the map from slots to
     /// coefficients.
     pub fn prepared_bytes(&self) -> u64 {
-        self.slots_to_coeffs.iter().chain(&self.coeffs_to_slots).map(LinearPlan::prepared_bytes).sum()
+        let maps = self.slots_to_coeffs.iter().chain(&self.coeffs_to_slots);
+        maps.map(LinearPlan::prepared_bytes).sum::<u64>() + self.raised.prepared_bytes()
     }
 
     /// The modulus of level 0, which is the scale of the input of

@@ -332,7 +332,7 @@ impl Bootstrap {
         let scale = self.parameters.scale();
         let outputs = products.chunks(shared_by(parts)).map(|group| {
             let (product, parts) = joined(simulator, group, parts)?;
-            let slots = self.coeffs_to_slots(simulator, &self.coeffs_to_slots, self.mod_raise(simulator, &product)?)?;
+            let slots = self.raised_slots(simulator, self.plans().1, &product)?;
             let outputs = self.eval_mod_of_parts(simulator, &slots, (parts, scale / input_scale))?;
             Ok(outputs.into_iter().map(|output| simulator.at_scale(output, scale)).collect::<Vec<_>>())
         });
@@ -399,14 +399,13 @@ impl Bootstrapper {
         lowest: &[Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
         matrix.check(&self.plan, parts, lowest.len())?;
-        let (_, coeffs_to_slots) = self.maps(evaluator)?;
+        let (_, (raised, coeffs_to_slots)) = self.maps(evaluator)?;
         let vectors: Vec<_> = lowest.iter().map(Ciphertext::inner).collect();
         let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
         let products = matrix.small.product(keys, &matrix.values()?.matrix, &places, &vectors)?;
         let message_scale = self.plan.message_scale();
         let products: Vec<Ciphertext> =
             products.into_iter().map(|inner| Ciphertext { inner, level: 0, scale: message_scale }).collect();
-        let (rlwe, level, modulus) = (self.plan.parameters.rlwe(), self.plan.raised_level(), self.plan.modulus());
         let scale = self.plan.parameters.scale();
         // The bootstrap takes inputs as if they had the parameters' scale.
         let factor = scale / input_scale;
@@ -415,8 +414,7 @@ impl Bootstrapper {
             let (product, parts) = joined(evaluator, group, parts)?;
             let work = if parts == 1 { Work::Part } else { Work::Parts };
             self.repeat(evaluator, (work, factor), &[product.as_ref()], |inputs| {
-                let inner = inputs[0].inner.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
-                let raised = Ciphertext { inner, level, scale: modulus };
+                let raised = raised.apply(evaluator, &inputs[0].inner)?;
                 let slots = self.plan.coeffs_to_slots(evaluator, coeffs_to_slots, raised)?;
                 let outputs = self.plan.eval_mod_of_parts(evaluator, &slots, (parts, factor))?;
                 Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, scale)).collect())

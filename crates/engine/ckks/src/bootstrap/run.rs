@@ -16,7 +16,7 @@ use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::group::{at_once, each};
 use crate::inner_sum::InnerSum;
-use crate::linear::{LinearPlan, LinearTransform};
+use crate::linear::{LinearPlan, LinearTransform, RaisedPlan, RaisedTransform};
 use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
 
@@ -25,9 +25,9 @@ use crate::simulator::{Simulated, Simulator};
 pub enum BootstrapPhase {
     /// From slots to coefficients, at the lowest levels.
     SlotsToCoeffs,
-    /// To the largest modulus, which adds multiples of the lowest one.
+    /// To the largest modulus, which adds multiples of the lowest one, with the first factor of CoeffsToSlots.
     ModRaise,
-    /// From coefficients to slots.
+    /// The other factors from coefficients to slots.
     CoeffsToSlots,
     /// Removal of the multiples.
     EvalMod,
@@ -35,27 +35,41 @@ pub enum BootstrapPhase {
 
 /// Operations that a bootstrap needs in addition to [`Arithmetic`].
 pub(super) trait Refresh: Arithmetic + Sized {
-    /// A linear map in the form that this arithmetic applies.
+    /// A linear map in the form that this arithmetic applies, and one of raised vectors.
     type Map;
+    type RaisedMap;
 
     fn transform(&self, map: &Self::Map, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
     /// The same polynomial, interpreted at another scale.
     fn at_scale(&self, a: Self::Vector, scale: f64) -> Self::Vector;
 
-    /// Raises from level 0 to `level`. The raise adds multiples of `modulus` to the coefficients of the
+    /// Raises from level 0 and applies a map. The raise adds multiples of `modulus` to the coefficients of the
     /// polynomial, and the scale becomes `modulus`. `range` is the largest coefficient that the reduction resolves.
-    fn mod_raise(&self, a: &Self::Vector, level: usize, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
+    fn mod_raise(
+        &self,
+        a: &Self::Vector,
+        map: &Self::RaisedMap,
+        modulus: f64,
+        range: f64,
+    ) -> Result<Self::Vector, CkksError>;
 
     /// The sines of both parts of slots.
     fn sines(&self, eval_mod: &EvalMod, parts: &[Self::Vector; 2], scale: f64) -> Result<Both<Self>, CkksError>;
 }
+
+/// The factors from coefficients to slots: that of ModRaise, and the others.
+type UpMaps<'a, A> = (&'a <A as Refresh>::RaisedMap, &'a [<A as Refresh>::Map]);
+
+/// Factors from slots to coefficients and back.
+type Maps<'a, A> = (&'a [<A as Refresh>::Map], UpMaps<'a, A>);
 
 /// One vector for each part of slots.
 type Both<A> = [<A as Arithmetic>::Vector; 2];
 
 impl Refresh for Evaluator<'_> {
     type Map = LinearTransform;
+    type RaisedMap = RaisedTransform;
 
     fn transform(&self, map: &LinearTransform, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         map.apply(self, a)
@@ -73,16 +87,20 @@ impl Refresh for Evaluator<'_> {
         Ok([first?, second?])
     }
 
-    fn mod_raise(&self, a: &Ciphertext, level: usize, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
-        let parameters = self.parameters();
-        let sparse = a.inner().encapsulate(parameters.rlwe(), KeyKind::Encapsulation, self.keys())?;
-        let inner = sparse.raise(parameters.rlwe(), parameters.basis(level), self.keys())?;
-        Ok(Ciphertext { inner, level, scale: modulus })
+    fn mod_raise(
+        &self,
+        a: &Ciphertext,
+        map: &RaisedTransform,
+        _modulus: f64,
+        _range: f64,
+    ) -> Result<Ciphertext, CkksError> {
+        map.apply(self, &a.inner().encapsulate(self.parameters().rlwe(), KeyKind::Encapsulation, self.keys())?)
     }
 }
 
 impl Refresh for Simulator {
     type Map = LinearPlan;
+    type RaisedMap = RaisedPlan;
 
     fn transform(&self, map: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
         Simulator::transform(self, map, a)
@@ -97,8 +115,8 @@ impl Refresh for Simulator {
         self.both(|a| eval_mod.sine(a, first, scale), |a| eval_mod.sine(a, second, scale))
     }
 
-    fn mod_raise(&self, a: &Simulated, level: usize, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
-        self.raise_modulus(a, level, modulus, range)
+    fn mod_raise(&self, a: &Simulated, map: &RaisedPlan, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
+        self.raise_modulus(a, map, modulus, range)
     }
 }
 
@@ -130,13 +148,13 @@ impl Bootstrap {
     fn refresh_on<A: Refresh>(
         &self,
         a: &A,
-        (slots_to_coeffs, coeffs_to_slots): (&[A::Map], &[A::Map]),
+        (slots_to_coeffs, up): Maps<'_, A>,
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
         let slots = self.lowest_input(a, input)?;
         let coefficients = self.message_of_coefficients(a, self.slots_to_coeffs(a, slots_to_coeffs, slots)?)?;
         // The map leaves the message at the planned scale, so the output gets the scale of the input.
-        let output = self.refresh_coefficients_on(a, coeffs_to_slots, &coefficients)?;
+        let output = self.refresh_coefficients_on(a, up, &coefficients)?;
         Ok(a.at_scale(output, a.scale(input)))
     }
 
@@ -190,12 +208,12 @@ impl Bootstrap {
     fn refresh_pair_on<A: Refresh>(
         &self,
         a: &A,
-        (slots_to_coeffs, coeffs_to_slots): (&[A::Map], &[A::Map]),
+        (slots_to_coeffs, up): Maps<'_, A>,
         inputs: [&A::Vector; 2],
     ) -> Result<Vec<A::Vector>, CkksError> {
         let coefficients =
             self.message_of_coefficients(a, self.slots_to_coeffs_of_parts(a, slots_to_coeffs, &inputs)?)?;
-        let slots = self.coeffs_to_slots(a, coeffs_to_slots, self.mod_raise(a, &coefficients)?)?;
+        let slots = self.raised_slots(a, up, &coefficients)?;
         let outputs = self.eval_mod_of_parts(a, &slots, (2, 1.0))?.into_iter().zip(inputs);
         Ok(outputs.map(|(output, input)| a.at_scale(output, a.scale(input))).collect())
     }
@@ -218,10 +236,20 @@ impl Bootstrap {
     pub(super) fn refresh_coefficients_on<A: Refresh>(
         &self,
         a: &A,
-        maps: &[A::Map],
+        maps: UpMaps<'_, A>,
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        self.eval_mod(a, self.coeffs_to_slots(a, maps, self.mod_raise(a, input)?)?)
+        self.eval_mod(a, self.raised_slots(a, maps, input)?)
+    }
+
+    /// ModRaise and CoeffsToSlots.
+    pub(super) fn raised_slots<A: Refresh>(
+        &self,
+        a: &A,
+        (raised, maps): UpMaps<'_, A>,
+        input: &A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        self.coeffs_to_slots(a, maps, self.mod_raise(a, raised, input)?)
     }
 
     /// Reduces both parts of raised slots.
@@ -243,9 +271,9 @@ impl Bootstrap {
     }
 
     /// ModRaise of coefficients of a message, which are lowered to level 0 first.
-    pub(super) fn mod_raise<A: Refresh>(&self, a: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
+    fn mod_raise<A: Refresh>(&self, a: &A, map: &A::RaisedMap, input: &A::Vector) -> Result<A::Vector, CkksError> {
         crate::scale::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
-        a.mod_raise(a.lowered(input, 0)?.as_ref(), self.raised_level(), self.modulus(), self.message_scale())
+        a.mod_raise(a.lowered(input, 0)?.as_ref(), map, self.modulus(), self.message_scale())
     }
 
     /// Twice the real and twice the imaginary parts of slots.
@@ -298,12 +326,17 @@ impl Bootstrap {
         Ok(most)
     }
 
+    /// The plans of all maps, which a simulator applies.
+    pub(super) fn plans(&self) -> Maps<'_, Simulator> {
+        (&self.slots_to_coeffs, (&self.raised, &self.coeffs_to_slots))
+    }
+
     /// [`Bootstrapper::refresh`] in the clear, with its noise.
     ///
     /// # Errors
     /// As for [`Bootstrapper::refresh`].
     pub fn simulate_refresh(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
-        self.refresh_on(simulator, (&self.slots_to_coeffs, &self.coeffs_to_slots), input)
+        self.refresh_on(simulator, self.plans(), input)
     }
 
     /// [`Bootstrapper::refresh_many`] in the clear, with its noise.
@@ -315,7 +348,7 @@ impl Bootstrap {
         simulator: &Simulator,
         inputs: &[&Simulated],
     ) -> Result<Vec<Simulated>, CkksError> {
-        let maps = (self.slots_to_coeffs.as_slice(), self.coeffs_to_slots.as_slice());
+        let maps = self.plans();
         let mut outputs = Vec::with_capacity(inputs.len());
         for group in inputs.chunks(self.shared_by()) {
             outputs.extend(match *group {
@@ -358,7 +391,7 @@ impl Bootstrap {
         simulator: &Simulator,
         input: &Simulated,
     ) -> Result<Simulated, CkksError> {
-        self.refresh_coefficients_on(simulator, &self.coeffs_to_slots, input)
+        self.refresh_coefficients_on(simulator, self.plans().1, input)
     }
 
     /// [`Bootstrapper::exponential`] in the clear, with its noise.
@@ -367,12 +400,8 @@ impl Bootstrap {
     /// As for [`Bootstrapper::exponential`].
     pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
         crate::scale::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
-        let raised = simulator.mod_raise(
-            simulator.lowered(input, 0)?.as_ref(),
-            self.raised_level(),
-            self.modulus(),
-            self.modulus(),
-        )?;
+        let lowest = simulator.lowered(input, 0)?;
+        let raised = simulator.mod_raise(lowest.as_ref(), &self.raised, self.modulus(), self.modulus())?;
         self.exponential_on(simulator, &self.coeffs_to_slots, raised, self.parameters.scale())
     }
 
@@ -405,7 +434,7 @@ impl Bootstrapper {
     fn refreshed(
         &self,
         evaluator: &Evaluator<'_>,
-        maps: (&[LinearTransform], &[LinearTransform]),
+        maps: Maps<'_, Evaluator<'_>>,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
         let lowest = inputs.iter().map(|input| self.plan.lowest_input(evaluator, input));
@@ -447,11 +476,11 @@ impl Bootstrapper {
         input: &Ciphertext,
         mut ended: impl FnMut(BootstrapPhase),
     ) -> Result<Ciphertext, CkksError> {
-        let ((slots_to_coeffs, coeffs_to_slots), plan) = (self.maps(evaluator)?, &self.plan);
+        let ((slots_to_coeffs, (raised, coeffs_to_slots)), plan) = (self.maps(evaluator)?, &self.plan);
         let coefficients = plan.slots_to_coeffs(evaluator, slots_to_coeffs, plan.lowest_input(evaluator, input)?)?;
         let coefficients = plan.message_of_coefficients(evaluator, coefficients)?;
         ended(BootstrapPhase::SlotsToCoeffs);
-        let raised = plan.mod_raise(evaluator, &coefficients)?;
+        let raised = plan.mod_raise(evaluator, raised, &coefficients)?;
         ended(BootstrapPhase::ModRaise);
         let slots = plan.coeffs_to_slots(evaluator, coeffs_to_slots, raised)?;
         ended(BootstrapPhase::CoeffsToSlots);
@@ -461,10 +490,7 @@ impl Bootstrapper {
     }
 
     /// Both maps, after a check of the keys of [`Bootstrapper::refresh`].
-    pub(super) fn maps(
-        &self,
-        evaluator: &Evaluator<'_>,
-    ) -> Result<(&[LinearTransform], &[LinearTransform]), CkksError> {
+    pub(super) fn maps<'e>(&self, evaluator: &Evaluator<'e>) -> Result<Maps<'_, Evaluator<'e>>, CkksError> {
         const OPERATION: &str = "bootstrap";
         let missing = || CkksError::Shape {
             operation: OPERATION,
@@ -473,7 +499,12 @@ impl Bootstrapper {
         };
         let slots_to_coeffs = self.slots_to_coeffs.as_ref().ok_or_else(missing)?;
         evaluator.keys().check(OPERATION, &self.plan.key_plan())?;
-        Ok((slots_to_coeffs, &self.coeffs_to_slots))
+        Ok((slots_to_coeffs, self.up_maps()))
+    }
+
+    /// The maps from coefficients to slots.
+    fn up_maps<'e>(&self) -> UpMaps<'_, Evaluator<'e>> {
+        (&self.raised, &self.coeffs_to_slots)
     }
 
     /// Bootstraps coefficients into slots. The coefficients of the input are values at [`Bootstrap::message_scale`], at
@@ -488,7 +519,7 @@ impl Bootstrapper {
         let lowest = evaluator.lowered(input, 0)?;
         let work = (Work::RefreshCoefficients, lowest.scale());
         let mut outputs = self.repeat(evaluator, work, &[lowest.as_ref()], |inputs| {
-            Ok(vec![self.plan.refresh_coefficients_on(evaluator, &self.coeffs_to_slots, inputs[0])?])
+            Ok(vec![self.plan.refresh_coefficients_on(evaluator, self.up_maps(), inputs[0])?])
         })?;
         Ok(outputs.swap_remove(0))
     }
@@ -505,8 +536,7 @@ impl Bootstrapper {
         evaluator.keys().check(OPERATION, &self.plan.coefficient_key_plan())?;
         let modulus = self.plan.modulus();
         crate::scale::check_scales(OPERATION, modulus, input.scale())?;
-        let raised =
-            evaluator.mod_raise(evaluator.lowered(input, 0)?.as_ref(), self.plan.raised_level(), modulus, modulus)?;
+        let raised = evaluator.mod_raise(evaluator.lowered(input, 0)?.as_ref(), &self.raised, modulus, modulus)?;
         self.exponential_of_raised(evaluator, &raised, self.plan.parameters.scale())
     }
 
@@ -542,15 +572,13 @@ impl Bootstrapper {
             return Err(CkksError::Shape { operation: OPERATION, found: plan.slots, needed });
         }
         evaluator.keys().check(OPERATION, &plan.query_key_plan())?;
-        let (rlwe, ring, level) = (plan.parameters.rlwe(), plan.parameters.ring(), plan.raised_level());
+        let (rlwe, ring) = (plan.parameters.rlwe(), plan.parameters.ring());
         let packed = query.expand(parameters, ring)?;
         let sparse = packed.encapsulate(rlwe, KeyKind::QueryEncapsulation, evaluator.keys())?;
         // Scale from the first prime to the whole modulus of level 0, so that the following steps add no more noise
         // than to other inputs.
         let base = plan.parameters.chain(0);
-        let grown = sparse.scale_modulus(ring, base)?;
-        let inner = grown.raise(rlwe, plan.parameters.basis(level), evaluator.keys())?;
-        let raised = Ciphertext { inner, level, scale: plan.modulus() };
+        let raised = self.raised.apply(evaluator, &sparse.scale_modulus(ring, base)?)?;
         self.exponential_of_raised(evaluator, &raised, scale)
     }
 

@@ -79,8 +79,15 @@ impl SubringBootstrap {
         let copies = queries.parameters().ring().degree() / 2 / count;
         // Real parts are computed as a sum with the conjugate.
         let constant = 1.0 / (2.0 * eval_mod.bound() * copies as f64);
-        let map = CoeffsToSlots { slots: count, constant, input: factor * modulus, doubled: false };
-        let coeffs_to_slots = map.plans(parameters, &literal, baby_steps)?;
+        let map = CoeffsToSlots {
+            slots: count,
+            constant,
+            input: factor * modulus,
+            doubled: false,
+            raised: None,
+            stages: parameters.slots().trailing_zeros() as usize,
+        };
+        let (_, coeffs_to_slots) = map.plans(parameters, &literal, baby_steps)?;
         let sub_sum = InnerSum::new(count as i64, copies)?;
         let (parameters, factor) = (parameters.clone(), factor as i64);
         Ok(SubringBootstrap { parameters, literal, queries, factor, sub_sum, coeffs_to_slots, eval_mod })

@@ -1,7 +1,7 @@
 //! Linear transformations of encrypted vectors.
 
-use unspoken_ring::{Poly, Ring, SubringPoly};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, RlweError, galois};
+use unspoken_ring::Poly;
+use unspoken_rlwe::{self as rlwe, ExtendedCiphertext, KeyKind, galois};
 
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
@@ -30,12 +30,11 @@ impl LinearTransform {
         let EncodedDiagonals { babies, rows: diagonals } = self.encoded(evaluator.encoder())?;
         let input = evaluator.lowered(input, plan.level)?;
         let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
-        let babies: Vec<usize> = babies.iter().map(|&baby| plan.steps.baby(baby, slots)).collect();
-        let babies = rotated_inputs(ring, keys, input.inner(), &babies)?;
-        let inputs: Vec<[&Poly; 2]> = babies.iter().map(|baby| baby.components().each_ref()).collect();
-        let rows: Vec<&[(usize, SubringPoly)]> = diagonals.iter().map(|(_, row)| row.as_slice()).collect();
-        let sums = ring.subring_product_sums(&inputs, &rows)?;
-        drop(babies);
+        let elements = babies.iter().map(|&baby| galois::rotation(ring, plan.steps.baby(baby, slots) as i64));
+        let rows = diagonals.iter().map(|(_, row)| row.iter().map(|(baby, diagonal)| (*baby, diagonal)).collect());
+        let (elements, rows): (Vec<u64>, Vec<_>) = (elements.collect(), rows.collect());
+        let sums = input.inner().hoist(ring)?.product_sums(ring, &elements, &rows, keys)?.into_iter();
+        let sums: Vec<[Poly; 2]> = sums.map(ExtendedCiphertext::into_components).collect();
         let mut total: Option<(usize, [Poly; 2])> = None;
         for (&(giant, _), sum) in diagonals.iter().zip(sums).rev() {
             let sum = match total {
@@ -57,18 +56,6 @@ impl LinearTransform {
         let inner = rlwe::Ciphertext::new(vec![ring.rescale_round(c0, to)?, ring.rescale_round(c1, to)?])?;
         Ok(Ciphertext { inner, level: plan.level - 1, scale: plan.output_scale })
     }
-}
-
-/// The rotations of the input by the baby steps, undivided.
-fn rotated_inputs(
-    ring: &Ring,
-    keys: &EvaluationKeys,
-    input: &rlwe::Ciphertext,
-    babies: &[usize],
-) -> Result<Vec<ExtendedCiphertext>, RlweError> {
-    let hoisted = input.hoist(ring)?;
-    let rotate = |&baby: &usize| hoisted.automorphism_extended(ring, galois::rotation(ring, baby as i64), keys);
-    babies.iter().map(rotate).collect()
 }
 
 /// Rotates an undivided sum by a giant step. The result stays undivided: only the second component is divided by `P`,

@@ -26,7 +26,7 @@ impl LinearPlan {
                     entry.insert(arithmetic.rotate(&input, self.steps.baby(baby, slots) as i64)?);
                 }
                 let values = rotated_right(diagonal, self.steps.giant(giant, slots));
-                let product = arithmetic.mul_values(&babies[&baby], &values, self.plaintext_scale())?;
+                let product = arithmetic.mul_values(&babies[&baby], &values, self.plaintext_scale)?;
                 let sum = match sums.remove(&giant) {
                     Some(sum) => arithmetic.add(&sum, &product)?,
                     None => product,

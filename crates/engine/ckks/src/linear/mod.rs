@@ -13,10 +13,12 @@ mod apply;
 mod costs;
 mod evaluate;
 mod plan;
+mod raised;
 mod steps;
 mod transform;
 
 pub use costs::LinearCosts;
 pub use plan::LinearPlan;
+pub(crate) use raised::{RaisedPlan, RaisedTransform};
 pub use steps::{StepCounts, Steps};
 pub use transform::LinearTransform;

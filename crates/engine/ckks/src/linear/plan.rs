@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use num_complex::Complex64;
-use unspoken_ring::{RingKind, SubringPoly};
+use unspoken_ring::{Basis, RingKind, SubringPoly};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::cost::{Cost, CostModel};
@@ -33,6 +33,10 @@ pub struct LinearPlan {
     pub(super) level: usize,
     pub(super) input_scale: f64,
     pub(super) output_scale: f64,
+    /// The scale and the basis of the encoded diagonals. The rescale divides the scale out again, up to the change from
+    /// input to output scale.
+    pub(super) plaintext_scale: f64,
+    pub(super) basis: Basis,
 }
 
 impl LinearPlan {
@@ -114,6 +118,8 @@ impl LinearPlan {
             level,
             input_scale,
             output_scale,
+            plaintext_scale: parameters.level_modulus(level) * (output_scale / input_scale),
+            basis: parameters.ring().switching_basis(parameters.basis(level)),
         })
     }
 
@@ -200,31 +206,24 @@ impl LinearPlan {
     /// Bytes of memory of a [`LinearTransform`](crate::LinearTransform) of this plan: the encoded diagonals (counted
     /// whether they are encoded yet or not) and their values, which copies of the plan share.
     pub fn prepared_bytes(&self) -> u64 {
-        let basis = self.parameters.ring().switching_basis(self.parameters.basis(self.level));
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
-        let encoded = self.parameters.ring().subring_bytes(basis, self.run) + DIAGONAL_BYTES;
+        let encoded = self.parameters.ring().subring_bytes(self.basis, self.run) + DIAGONAL_BYTES;
         (self.diagonals.len() * encoded + values) as u64
     }
 
-    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included. The peak is the
-    /// maximum of three phases: the rotations by the baby steps and the raised digits; these rotations and one sum per
-    /// giant step; the sums and a key switch.
+    /// Bytes that [`LinearTransform::apply`] holds at its peak, its result included. The peak is the maximum of two
+    /// phases: the raised digits, the lifted input, rotations by baby steps and one sum per giant step; the sums and a
+    /// key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, basis) = (self.parameters.ring(), self.parameters.basis(self.level));
         let (_, babies) = self.numbers(self.diagonals.keys());
         let (babies, sums) = (babies.len(), self.rows().len());
-        let (own, pair) = (2 * ring.limb_count(basis), 2 * ring.limb_count(ring.switching_basis(basis)));
-        let rotating = memory::raised_digits(ring, basis) + babies * pair + own;
-        let adding = (babies + sums) * pair;
+        let (own, pair) = (2 * ring.limb_count(basis), 2 * ring.limb_count(self.basis));
+        let images = memory::held_images(ring, self.basis, babies);
+        let adding = memory::raised_digits(ring, basis) + images + (sums + 1) * pair;
         let turning = (sums + 1) * pair + memory::key_switch(ring, basis);
         // `own` for a copy of the input, which is needed if the input is at a higher level.
-        memory::bytes(ring, own + rotating.max(adding).max(turning))
-    }
-
-    /// The scale of the encoded diagonals. The rescale divides it out again, up to the change from input to output
-    /// scale.
-    pub(super) fn plaintext_scale(&self) -> f64 {
-        self.parameters.level_modulus(self.level) * (self.output_scale / self.input_scale)
+        memory::bytes(ring, own + adding.max(turning))
     }
 
     /// The giant and the baby numbers of these diagonals.

@@ -60,7 +60,7 @@ impl LinearTransform {
         let encode_row = |(giant, row): (usize, Vec<(usize, &[Complex64])>)| {
             let encode = |(baby, diagonal): (usize, &[Complex64])| {
                 let values = rotated_right(diagonal, plan.steps.giant(giant, slots));
-                let poly = encoder.encode_extended(&values, plan.level, plan.plaintext_scale())?;
+                let poly = encoder.encode_extended(&values, (plan.level, plan.basis), plan.plaintext_scale)?;
                 let poly = plan.parameters.ring().into_subring(poly, plan.run)?;
                 Ok((babies.binary_search(&baby).unwrap_or_default(), poly))
             };

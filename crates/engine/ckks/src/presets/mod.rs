@@ -121,23 +121,23 @@ const fn scale45(name: &'static str, purpose: &'static str, size: (u32, usize), 
 }
 
 const BOOT_50: Preset = boot(
-    preset("n16_boot_depth9_scale50", "bootstrapping to 24 bits", (16, 9, 50.0), (2, 12, 12)),
-    factors(3, 4, 14.0),
-    nested_sizes(60.0, 50.0, 60.0, 56.0),
+    preset("n16_boot_depth10_scale50", "bootstrapping to 24 bits", (16, 10, 50.0), (2, 13, 13)),
+    factors(3, (4, 3), 14.0),
+    nested_sizes(60.0, 50.0, 60.0, 55.5),
     5,
 );
 
 const BOOT_35: Preset = boot(
-    scale35("n16_boot_depth21_scale35", "bootstrapping to 12 bits", (16, 21), 12),
-    factors(3, 4, 8.0),
+    scale35("n16_boot_depth21_scale35", "bootstrapping to 12 bits", (16, 21), 13),
+    factors(3, (4, 3), 8.0),
     // Found by `unspoken plan --bootstrap --bits 12 --search`, as a neighbour of a shape chosen by hand.
-    rational_sizes(58.0, 4.0 * UNIT_35, [6.0 * UNIT_35, 6.0 * UNIT_35, 6.0 * UNIT_35, 6.0 * UNIT_35]),
+    rational_sizes(58.0, 4.0 * UNIT_35, [6.0 * UNIT_35, 6.0 * UNIT_35, 5.0 * UNIT_35, 6.0 * UNIT_35]),
     5,
 );
 
 const BOOT_40: Preset = boot(
-    scale40("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14), 15),
-    factors(3, 4, 10.0),
+    scale40("n16_boot_depth15_scale40", "bootstrapping to 16 bits", (16, 15), 15),
+    factors(3, (4, 3), 10.0),
     // A little less than five units, because primes of the chain beside the smaller terminal prime are below 2^30.
     rational_sizes(
         60.0,
@@ -148,8 +148,8 @@ const BOOT_40: Preset = boot(
 );
 
 const BOOT_45: Preset = boot(
-    scale45("n16_boot_depth12_scale45", "bootstrapping to 20 bits", (16, 12), 12),
-    factors(3, 4, 12.0),
+    scale45("n16_boot_depth12_scale45", "bootstrapping to 20 bits", (16, 12), 13),
+    factors(3, (4, 3), 12.0),
     BootstrapSizes {
         base: 59.8,
         down: 9.0 * UNIT_45,
@@ -166,7 +166,7 @@ const BOOT_45: Preset = boot(
 /// slots are small, because it needs less precision than the exponential.
 const QUERY_40: Preset = boot(
     scale40("n16_query_depth11_scale40", "short compact queries, with few keys", (16, 11), 12),
-    BootstrapLiteral { slots_to_coeffs: 0, ..factors(1, 3, 10.0) },
+    BootstrapLiteral { slots_to_coeffs: 0, ..factors(1, (4, 3), 10.0) },
     rational_sizes(60.0, 4.0 * UNIT_40, [5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25, 4.0 * UNIT_40, 4.0 * UNIT_40]),
     5,
 );
@@ -239,8 +239,14 @@ const fn boot(preset: Preset, literal: BootstrapLiteral, sizes: BootstrapSizes, 
     Preset { groups, circuit, bootstrap, ..preset }
 }
 
-const fn factors(slots_to_coeffs: usize, coeffs_to_slots: usize, ratio: f64) -> BootstrapLiteral {
-    BootstrapLiteral { slots_to_coeffs, coeffs_to_slots, message_ratio_bits: ratio, eval_mod_levels: 8, doublings: 3 }
+/// Factors of the map from slots to coefficients; stages of ModRaise and other factors of the map back.
+const fn factors(
+    slots_to_coeffs: usize,
+    (raised_stages, coeffs_to_slots): (usize, usize),
+    message_ratio_bits: f64,
+) -> BootstrapLiteral {
+    let (eval_mod_levels, doublings) = (8, 3);
+    BootstrapLiteral { slots_to_coeffs, coeffs_to_slots, raised_stages, message_ratio_bits, eval_mod_levels, doublings }
 }
 
 /// Log2 of the degree, levels and bits of the largest set that a ring of degree 2^15 allows without switching keys: 29
@@ -278,16 +284,16 @@ pub const PRESETS: [Preset; 44] = [
     real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (3, 6, 6))),
     real(preset("n15_real_depth17_scale30", "real matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7))),
     boot(
-        preset("n15_boot_depth4_scale30", "bootstrapping with small ciphertexts", (15, 4, 30.0), (2, 3, 2)),
-        factors(2, 3, 11.0),
+        preset("n15_boot_depth5_scale30", "bootstrapping with small ciphertexts", (15, 5, 30.0), (2, 4, 3)),
+        factors(2, (4, 2), 11.0),
         nested_sizes(50.0, 30.0, 48.0, 50.0),
         4,
     ),
     BOOT_50,
     boot(
-        preset("insecure_n11_boot_depth9_scale50", "tests of bootstrapping", (11, 9, 50.0), (2, 12, 12)),
-        factors(3, 4, 14.0),
-        nested_sizes(60.0, 50.0, 60.0, 56.0),
+        preset("insecure_n11_boot_depth10_scale50", "tests of bootstrapping", (11, 10, 50.0), (2, 13, 13)),
+        factors(3, (4, 3), 14.0),
+        nested_sizes(60.0, 50.0, 60.0, 55.5),
         5,
     ),
     BOOT_35,
@@ -295,7 +301,7 @@ pub const PRESETS: [Preset; 44] = [
     BOOT_45,
     QUERY_40,
     small(BOOT_35, "insecure_n11_boot_depth21_scale35", "tests of bootstrapping"),
-    small(BOOT_40, "insecure_n11_boot_depth14_scale40", "tests of bootstrapping"),
+    small(BOOT_40, "insecure_n11_boot_depth15_scale40", "tests of bootstrapping"),
     small(BOOT_45, "insecure_n11_boot_depth12_scale45", "tests of bootstrapping"),
     small(QUERY_40, "insecure_n11_query_depth11_scale40", "tests of short compact queries"),
     preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),

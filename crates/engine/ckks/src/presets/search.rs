@@ -53,6 +53,8 @@ struct Candidate {
     /// Factors of the maps from slots to coefficients and back.
     down_factors: usize,
     up_factors: usize,
+    /// Stages of ModRaise.
+    raised_stages: usize,
     ratio_bits: f64,
     /// Index into [`REDUCTIONS`].
     reduction: usize,
@@ -208,6 +210,7 @@ impl Candidate {
             special: family.start.special_primes,
             down_factors: shape.literal.slots_to_coeffs,
             up_factors: shape.literal.coeffs_to_slots,
+            raised_stages: shape.literal.raised_stages,
             ratio_bits: shape.literal.message_ratio_bits,
             reduction: REDUCTIONS
                 .iter()
@@ -236,6 +239,7 @@ impl Candidate {
                 size(|sizes| &mut sizes.down),
                 Candidate { special: self.special.saturating_add_signed(3 * sign as isize), ..*self },
                 Candidate { up_factors: self.up_factors.saturating_add_signed(sign as isize), ..*self },
+                Candidate { raised_stages: self.raised_stages.saturating_add_signed(sign as isize), ..*self },
                 Candidate { down_factors: self.down_factors.saturating_add_signed(sign as isize), ..*self },
             ]);
         }
@@ -252,7 +256,7 @@ impl Candidate {
 
     fn literal(&self) -> BootstrapLiteral {
         let (eval_mod_levels, doublings) = REDUCTIONS[self.reduction];
-        let factors = factors(self.down_factors, self.up_factors, self.ratio_bits);
+        let factors = factors(self.down_factors, (self.raised_stages, self.up_factors), self.ratio_bits);
         BootstrapLiteral { eval_mod_levels, doublings, ..factors }
     }
 
@@ -261,7 +265,8 @@ impl Candidate {
         [down, doubling, polynomial, up, last].iter().all(|bits| (24.0..=60.0).contains(bits))
             && (6..=16).contains(&self.special)
             && (2..=4).contains(&self.down_factors)
-            && (3..=5).contains(&self.up_factors)
+            && (2..=4).contains(&self.up_factors)
+            && (3..=6).contains(&self.raised_stages)
             && (5.0..=20.0).contains(&self.ratio_bits)
     }
 
@@ -286,9 +291,11 @@ impl Candidate {
         let BootstrapLiteral { eval_mod_levels, doublings, .. } = self.literal();
         format!(
             "base {base:.1}, slots to coefficients {} x {down:.1}, doublings {doublings} x {doubling:.1}, polynomial \
-             {} x {polynomial:.1}, coefficients to slots {last:.1} and {} x {up:.1}, ratio {}, digits of {}",
+             {} x {polynomial:.1}, coefficients to slots 2^{} rotations, {last:.1} and {} x {up:.1}, ratio {}, \
+             digits of {}",
             self.down_factors,
             eval_mod_levels - doublings,
+            self.raised_stages,
             self.up_factors - 1,
             self.ratio_bits,
             self.special
@@ -339,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_search_returns_the_shapes_that_are_precise_enough() {
-        let parameters = Preset::find("n16_boot_depth14_scale40").unwrap().build().unwrap();
+        let parameters = Preset::find("n16_boot_depth15_scale40").unwrap().build().unwrap();
         let search = BootstrapSearch { bits: 16.0, slots: 1024, most_candidates: 2 };
         let mut lines = 0;
         let found = search.run(&CostModel::nominal(&parameters), |_| lines += 1).unwrap();

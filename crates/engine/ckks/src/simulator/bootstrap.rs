@@ -1,15 +1,15 @@
 //! The steps of bootstraps that no other circuit has.
 
 use num_complex::Complex64;
-use unspoken_ring::Basis;
+use unspoken_ring::{Basis, ERROR_SIGMA};
 use unspoken_rlwe::{EncapsulationLiteral, KeyKind, SubringQueryParameters};
 
 use super::simulated::{Overflow, Simulated};
-use super::{RANGE_TOLERANCE, Simulator, Step, check_components, derive, map, plus};
+use super::{RANGE_TOLERANCE, Simulator, Step, check_components, derive, map, plus, rotated};
 use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::error::CkksError;
-use crate::linear::LinearPlan;
+use crate::linear::{LinearPlan, RaisedPlan};
 use crate::memory;
 
 impl Simulator {
@@ -34,13 +34,13 @@ impl Simulator {
         self.stored(Simulated { id, exact, noisy, scale, ..a.draft() })
     }
 
-    /// Raises from level 0 to `level`: multiples of `modulus` are added to the coefficients, the scale
-    /// becomes `modulus`, and the switches to the sparse secret and back add their noise. Records coefficients beyond
-    /// `range`.
+    /// Raises from level 0 and applies a map: multiples of `modulus` are added to the coefficients, the scale becomes
+    /// that of the map's result, and the switches to the sparse secret and back add their noise. Records coefficients
+    /// beyond `range`.
     pub(crate) fn raise_modulus(
         &self,
         a: &Simulated,
-        level: usize,
+        plan: &RaisedPlan,
         modulus: f64,
         range: f64,
     ) -> Result<Simulated, CkksError> {
@@ -50,13 +50,12 @@ impl Simulator {
         let ring = parameters.ring();
         let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
         self.use_key(OPERATION, KeyKind::Encapsulation, Basis::chain(primes))?;
-        self.use_key(OPERATION, KeyKind::Decapsulation, parameters.basis(level))?;
-        let basis = parameters.basis(level);
+        let keys = plan.key_plan();
+        self.require_keys(OPERATION, &keys)?;
+        self.record().plan.extend(&keys);
         let mut cost = Cost::division(ring, Basis::chain(primes), Basis::chain(base)).times(3);
-        cost += Cost::key_switch(ring, basis, basis);
-        cost += Cost::division(ring, basis, Basis::chain(base)).times(2);
-        // Both components are extended to all primes before the switch.
-        self.charge(cost, memory::key_switch(ring, basis) + 2 * ring.limb_count(basis));
+        cost += plan.cost();
+        self.charge(cost, plan.live_limbs());
         let id = derive(Step::Raise, &[a.id]);
         let integers = if self.noise.is_silent() { Vec::new() } else { self.noise.raised(id) };
         let raise = |slots: &[Complex64]| -> Result<(f64, Vec<Complex64>), CkksError> {
@@ -76,9 +75,40 @@ impl Simulator {
             let overflow = Overflow { operation: "bootstrap out of range", level: 0, log2_coefficient, log2_modulus };
             self.record().overflows.push(overflow);
         }
-        let switched = plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, basis), modulus);
-        let noisy = plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus);
-        Ok(self.stored(self.pair(id, exact, noisy, (level, modulus))))
+        let (level, (_, scale)) = (plan.level(), plan.scales());
+        let exact = self.mapped(plan, &exact, |diagonal| Ok(diagonal.to_vec()))?;
+        let encode = |diagonal: &[Complex64]| self.encoded(OPERATION, diagonal, level, plan.plaintext_scale());
+        let noisy = self.mapped(plan, &noisy, encode)?;
+        let switched = plus(&noisy, self.noise.of_variance(id, self.decapsulation_variance(plan, modulus)), scale);
+        let noisy = plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), scale);
+        Ok(self.stored(self.pair(id, exact, noisy, (level, scale))))
+    }
+
+    /// The slots after a map whose diagonals are changed. Vectors without slots stay empty.
+    fn mapped(
+        &self,
+        plan: &RaisedPlan,
+        slots: &[Complex64],
+        change: impl Fn(&[Complex64]) -> Result<Vec<Complex64>, CkksError>,
+    ) -> Result<Vec<Complex64>, CkksError> {
+        let mut sum = vec![Complex64::default(); slots.len()];
+        if !slots.is_empty() {
+            for (&steps, diagonal) in plan.diagonals() {
+                let factors = change(diagonal)?;
+                let factors = factors.iter().cycle();
+                sum.iter_mut().zip(factors).zip(rotated(slots, steps)).for_each(|((sum, d), z)| *sum += d * z);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Variance of the coefficients of the errors of decapsulation keys after the division by `P`: each error is
+    /// multiplied by a uniform polynomial modulo the modulus of level 0 and by an encoded diagonal.
+    fn decapsulation_variance(&self, plan: &RaisedPlan, modulus: f64) -> f64 {
+        let ring = self.parameters().ring();
+        let special: f64 = ring.special_primes(plan.basis()).iter().map(|&q| f64::from(q).log2()).sum();
+        let factor = (modulus.log2() + plan.plaintext_scale().log2() - special).exp2();
+        ring.degree() as f64 * ERROR_SIGMA * ERROR_SIGMA * factor * factor / 12.0 * plan.energy()
     }
 
     /// The raise of a fresh subring query of these torus elements to `level`, at scale `scale`: integers are added to

@@ -8,7 +8,7 @@ use unspoken_ckks::{
 };
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, CompactQuerySecret, EvaluationKeys, KeyPlan, RlweError};
 
-const PRESET: &str = "insecure_n11_boot_depth9_scale50";
+const PRESET: &str = "insecure_n11_boot_depth10_scale50";
 
 /// `log2` of the largest allowed error of a slot after a bootstrap in this ring.
 const WORST: f64 = -20.0;
@@ -28,7 +28,7 @@ fn check(found: &[Complex64], expected: &[Complex64]) -> ErrorStatistics {
 fn slots_come_back_with_the_noise_that_was_simulated() {
     let mut client = Client::new(PRESET, 1);
     let plan = plan(&client, client.parameters().slots(), SlotValues::Complex);
-    assert_eq!((plan.input_level(), plan.output_level(), plan.depth()), (3, 12, 9));
+    assert_eq!((plan.input_level(), plan.output_level(), plan.depth()), (3, 13, 10));
     assert!(plan.log2_failure() < -40.0);
     let input = client.values(0.7);
     let simulator = Simulator::new(&client.encoder, 5).with_keys(plan.key_plan());
@@ -36,7 +36,7 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
     let expected = check(simulated.noisy(), &input);
     assert_eq!(simulator.key_plan(), plan.key_plan());
-    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 20, "the maps use hoisted rotations");
+    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 15, "the maps use hoisted rotations");
     assert_eq!(simulator.overflows(), []);
 
     let keys = client.keys(&plan.key_plan());
@@ -50,14 +50,14 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let found = check(&client.decrypt(&output), &input);
     let ratio = found.rms / expected.rms;
     assert!((0.5..2.0).contains(&ratio), "{ratio} times the simulated error");
-    // After nine products the result can be bootstrapped again, at the scale of those products.
+    // After ten products the result can be bootstrapped again, at the scale of those products.
     let mut power = output;
-    for _ in 0..9 {
+    for _ in 0..10 {
         power = evaluator.multiply(&power, &power).unwrap();
     }
     let again = bootstrapper.refresh(&evaluator, &power).unwrap();
     assert_eq!(again.scale(), power.scale());
-    let expected: Vec<Complex64> = input.iter().map(|z| z.powu(512)).collect();
+    let expected: Vec<Complex64> = input.iter().map(|z| z.powu(1024)).collect();
     let error = ErrorStatistics::between(&client.decrypt(&again), &expected);
     assert!(error.worst < 2f64.powi(-12), "2^{:.1}", error.worst.log2());
 }
@@ -66,7 +66,7 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
 fn bootstraps_run_over_levels_that_are_not_nested() {
     for (preset, depth, worst) in [
         ("insecure_n11_boot_depth21_scale35", 21, -10.0),
-        ("insecure_n11_boot_depth14_scale40", 14, -14.0),
+        ("insecure_n11_boot_depth15_scale40", 15, -14.0),
         ("insecure_n11_boot_depth12_scale45", 12, -18.0),
     ] {
         let mut client = Client::new(preset, 8);
@@ -118,7 +118,10 @@ fn sparse_and_real_slots_come_back() {
     for (slots, values) in few {
         let plan = plan(&client, slots, values);
         let bytes = |plan: &Bootstrap| plan.key_plan().memory_bytes(plan.parameters().ring());
-        assert!(bytes(&plan) <= bytes(&all) && plan.input_level() <= all.input_level(), "{slots} {values:?}");
+        assert!(
+            bytes(&plan) <= bytes(&all) + bytes(&all) / 8 && plan.input_level() <= all.input_level(),
+            "{slots} {values:?}"
+        );
         let mut input = client.values(1.0);
         input.truncate(slots);
         if values == SlotValues::Real {

@@ -11,8 +11,8 @@ use unspoken_ring::{Backend, Basis, Device, GadgetKey, Poly, Ring, RingError, Ri
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage, SecretKey, SeededSmallRingKeys};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
-const BOOT: &str = "insecure_n11_boot_depth9_scale50";
-const RATIONAL: &str = "insecure_n11_boot_depth14_scale40";
+const BOOT: &str = "insecure_n11_boot_depth10_scale50";
+const RATIONAL: &str = "insecure_n11_boot_depth15_scale40";
 
 fn parameters(preset: &str) -> CkksParameters {
     CkksParameters::new(Preset::find(preset).unwrap().literal().unwrap()).unwrap()

@@ -7,7 +7,7 @@ use unspoken_ckks::{
 };
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
-const PRESET: &str = "insecure_n11_boot_depth14_scale40";
+const PRESET: &str = "insecure_n11_boot_depth15_scale40";
 
 fn references(vectors: &[Ciphertext]) -> Vec<&Ciphertext> {
     vectors.iter().collect()

@@ -7,7 +7,7 @@ use unspoken_ckks::{
 };
 use unspoken_rlwe::{SeededSmallRingKeys, SmallRing};
 
-const PRESET: &str = "insecure_n11_boot_depth9_scale50";
+const PRESET: &str = "insecure_n11_boot_depth10_scale50";
 const SMALL_DEGREE: usize = 512;
 const WEIGHT_BITS: u32 = 12;
 const TOKENS: usize = 16;

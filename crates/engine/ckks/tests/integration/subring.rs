@@ -25,7 +25,7 @@ fn torus(plan: &SubringBootstrap) -> (Vec<f64>, Vec<Complex64>) {
 fn elements_become_exponentials_with_the_noise_that_was_simulated() {
     for (preset, counts, worst) in [
         ("insecure_n11_query_depth11_scale40", [4, 32, 512], -20.0),
-        ("insecure_n11_boot_depth9_scale50", [8, 128, 512], -23.0),
+        ("insecure_n11_boot_depth10_scale50", [8, 128, 512], -23.0),
     ] {
         let mut client = Client::new(preset, 1);
         for count in counts {
@@ -70,7 +70,7 @@ fn one_key_serves_the_giant_steps_of_a_factor_and_one_its_baby_step() {
     for kind in [KeyKind::SubringQuery, KeyKind::Relinearisation, KeyKind::Galois { element: conjugation }] {
         assert!(kinds.contains(&kind), "{kind}");
     }
-    assert!(!kinds.contains(&KeyKind::Decapsulation));
+    assert!(!kinds.iter().any(|kind| matches!(kind, KeyKind::Decapsulation { .. })));
 }
 
 #[test]

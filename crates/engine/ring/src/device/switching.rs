@@ -11,7 +11,7 @@ use super::transform::{all, raised, some};
 use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::gadget::RnsDigits;
-use crate::gadget_key::GadgetKey;
+use crate::gadget_key::{GadgetKey, KeyRows};
 use crate::kind::RingKind;
 use crate::memory::Words;
 use crate::poly::Poly;
@@ -119,7 +119,7 @@ impl DeviceRing {
         let out = words.on(&self.device)?.address();
         self.convert(ring, &table.conversion, (&plain.words, own), extended, out)?;
         self.forward(ring, &raised(self.basis(extended), digits), limbs, out, false)?;
-        Ok(RnsDigits { words, basis, digits })
+        Ok(RnsDigits { words, basis, raised: extended, digits, rows: KeyRows::EachDigit })
     }
 
     /// Both components of `sum_i sigma_i(digits * key_i)`, for at least one key.
@@ -129,7 +129,7 @@ impl DeviceRing {
         digits: &RnsDigits,
         terms: &[(&GadgetKey, u64)],
     ) -> Result<[Poly; 2], RingError> {
-        let basis = ring.switching_basis(digits.basis);
+        let basis = digits.raised;
         let blank = || self.blank(ring, basis, Domain::Evaluation);
         let out = [blank()?, blank()?];
         let places = [self.limbs(&out[0])?.words, self.limbs(&out[1])?.words];

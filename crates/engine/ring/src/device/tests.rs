@@ -5,6 +5,7 @@ use unspoken_device::{Device, DeviceError};
 use crate::backend::Backend;
 use crate::basis::{Basis, Domain};
 use crate::error::RingError;
+use crate::gadget_key::KeyRows;
 use crate::kind::RingKind;
 use crate::literal::RingLiteral;
 use crate::modular::primes_descending;
@@ -194,7 +195,7 @@ fn products_with_keys_have_the_same_bits() {
         let keys = [(&pair.host, 0), (&pair.device, 1)].map(|(ring, which)| {
             let rows: Vec<[&Poly; 2]> = rows.iter().map(|row| row.each_ref().map(|pair| &pair[which])).collect();
             let whole = ring.gadget_key(chain, &rows).unwrap();
-            let mut builder = ring.seeded_gadget_key_builder(chain, seed).unwrap();
+            let mut builder = ring.seeded_gadget_key_builder(chain, KeyRows::EachDigit, seed).unwrap();
             rows.iter().for_each(|[body, _]| builder.push(body).unwrap());
             let seeded = builder.finish().unwrap();
             let short = ring.short_key_basis(chain).map(|_| ring.short_gadget_key(&whole).unwrap());
@@ -226,6 +227,18 @@ fn products_with_keys_have_the_same_bits() {
                 let [first, second] = ring.hoisted_sum(&digits, &terms)?;
                 let [third, fourth] = ring.gadget_product_hoisted(&digits, terms[0].0)?;
                 Ok([first, second, third, fourth])
+            });
+            let extended = [pair.uniform(basis.with_special()), pair.uniform(basis.with_special())];
+            pair.same("hoisted sum of products", &extended, |ring, a| {
+                let which = usize::from(ring.device().is_some());
+                let mut builder = ring.gadget_key_builder(chain, KeyRows::One)?;
+                builder.push(rows[0].each_ref().map(|pair| &pair[which]))?;
+                let (key, factor) = (builder.finish()?, ring.into_subring(a[0].clone(), 1)?);
+                let digit = ring.only_digit(a[1].clone())?;
+                let images = [(Some(&key), galois(1)), (Some(&key), 1), (None, 1)];
+                let rows = [vec![(0, &factor), (1, &factor)], vec![(2, &factor)]];
+                let mut sums = ring.hoisted_product_sums(&digit, [a[0], a[1]], &images, &rows)?.into_iter().flatten();
+                Ok([(); 4].map(|()| sums.next().expect("two rows of two components")))
             });
             pair.same("lift", &operand, |ring, a| Ok([ring.lift_special(a[1])?]));
             pair.same("add lifted", &operand, |ring, a| changed(a[0], |x| ring.add_lifted_assign(x, a[1])));

@@ -2,7 +2,9 @@
 
 use num_bigint::BigInt;
 use unspoken_ring::modular::{Modulus, primes_descending};
-use unspoken_ring::{Backend, Basis, Domain, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng, Special};
+use unspoken_ring::{
+    Backend, Basis, Domain, KeyRows, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng, Special,
+};
 
 use crate::common::{DEGREE, encoded, gadget_rows, random, read};
 
@@ -229,9 +231,12 @@ fn seeded_keys_give_the_bits_of_stored_ones() {
             let masks: Vec<Poly> = (0..bodies.len()).map(|digit| ring.uniform(&seed, digit as u32, basis)).collect();
             let rows: Vec<[&Poly; 2]> = bodies.iter().zip(&masks).map(|(body, mask)| [body, mask]).collect();
             let stored = ring.gadget_key(5, &rows).unwrap();
-            let mut builder = ring.seeded_gadget_key_builder(5, seed).unwrap();
+            let mut builder = ring.seeded_gadget_key_builder(5, KeyRows::EachDigit, seed).unwrap();
             bodies.iter().for_each(|body| builder.push(body).unwrap());
-            assert!(builder.push(&bodies[0]).is_err() && ring.seeded_gadget_key_builder(6, seed).is_err());
+            assert!(
+                builder.push(&bodies[0]).is_err()
+                    && ring.seeded_gadget_key_builder(6, KeyRows::EachDigit, seed).is_err()
+            );
             let seeded = builder.finish().unwrap();
             assert_eq!(2 * seeded.bytes(), stored.bytes());
             for chain in [5, 1] {

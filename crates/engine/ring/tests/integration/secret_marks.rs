@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
-    Backend, Basis, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Domain, GadgetDigits, GadgetKey,
+    Backend, Basis, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Domain, GadgetDigits, GadgetKey, KeyRows,
     OrbitShape, Poly, Ring, RingKind, RingLiteral, RnsDigits, Seed, Stored, TableShape,
 };
 
@@ -178,10 +178,14 @@ fn operations() -> Vec<Operation> {
         let [a, b, factor] = taken(polys);
         ring.product_sums(&[[&a, &b]], &[&[(0, factor)]]).unwrap().into_iter().flatten().collect()
     });
-    add(&["subring_product_sums", "into_subring"], &[values, values, values], |ring, polys| {
-        let [a, b, factor] = taken(polys);
-        let factor = ring.into_subring(factor, 1).unwrap();
-        ring.subring_product_sums(&[[&a, &b]], &[&[(0, factor)]]).unwrap().into_iter().flatten().collect()
+    add(&["hoisted_product_sums", "only_digit", "into_subring"], &[key; 6], |ring, polys| {
+        let [digit, body, mask, first, second, factor] = taken(polys);
+        let mut builder = ring.gadget_key_builder(CHAIN, KeyRows::One).unwrap();
+        builder.push([&body, &mask]).unwrap();
+        let (key, factor) = (builder.finish().unwrap(), ring.into_subring(factor, 1).unwrap());
+        let (digit, rows) = (ring.only_digit(digit).unwrap(), [vec![(0, &factor)]]);
+        let sums = ring.hoisted_product_sums(&digit, [&first, &second], &[(Some(&key), 5)], &rows).unwrap();
+        sums.into_iter().flatten().collect()
     });
     add(&["sum_of_multiples"], &[values, values], |ring, polys| {
         vec![ring.sum_of_multiples(&[(&polys[0], 3), (&polys[1], -2)], Basis::chain(CHAIN)).unwrap()]

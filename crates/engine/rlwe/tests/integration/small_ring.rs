@@ -13,7 +13,7 @@ const CHAIN: usize = 8;
 
 fn literal(name: &str, degree: usize) -> ParametersLiteral {
     let mut primes = primes_descending(1 << 29, 1 << 30, 2 * degree as u32);
-    let special = primes.by_ref().take(2).collect();
+    let special = primes.by_ref().take(5).collect();
     let chain = primes.take(CHAIN).collect();
     ParametersLiteral {
         name: name.into(),
@@ -36,7 +36,7 @@ impl Client {
         let mut rng = SecretRng::insecure_from_seed(1);
         let secret = SecretKey::generate(&parameters, &mut rng).unwrap();
         let mut plan = KeyPlan::new();
-        plan.require(KeyKind::Decapsulation, CHAIN);
+        plan.require(KeyKind::Decapsulation { element: 1 }, CHAIN);
         let keys = EvaluationKeys::generate(&secret, &plan, &mut rng).unwrap();
         Client { parameters, secret, keys, rng }
     }
@@ -51,7 +51,14 @@ impl Client {
     /// The coefficients of a ciphertext under the sparse secret.
     fn decrypt_sparse(&self, sparse: &Ciphertext) -> Vec<f64> {
         let ring = self.parameters.ring();
-        let raised = sparse.raise(&self.parameters, Basis::chain(CHAIN), &self.keys).unwrap();
+        let to = Basis::chain(CHAIN);
+        let mut divisor = vec![0; DEGREE];
+        divisor[0] = i64::from(ring.special()[0]) * i64::from(ring.special()[1]);
+        let mut divisor = ring.from_i64(&divisor, to.with_special()).unwrap();
+        ring.to_evaluation(&mut divisor).unwrap();
+        let divisor = ring.into_subring(divisor, 1).unwrap();
+        let raised = sparse.raise(&self.parameters, to).unwrap();
+        let raised = raised.product_sum(ring, &[(1, &divisor)], &self.keys).unwrap().divide(ring, to).unwrap();
         let modulus = f64::from(ring.chain()[0]) * f64::from(ring.chain()[1]);
         let values = ring.to_f64(&self.secret.decrypt(&raised).unwrap()).unwrap();
         values.iter().map(|value| value - (value / modulus).round() * modulus).collect()

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn forms_of_bootstraps_at_a_small_ring() {
-        let preset = ("insecure_n11_boot_depth14_scale40", 64);
+        let preset = ("insecure_n11_boot_depth15_scale40", 64);
         let rows = tiny_run(|harness| bootstrap::run_forms(harness, preset).unwrap());
         let ratio = |metric: &str, case: &str| {
             let row = rows.iter().find(|row| row.metric == metric && row.case.contains(case)).unwrap();
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn bootstraps_at_a_small_ring() {
-        let case = bootstrap::Case { preset: "insecure_n11_boot_depth9_scale50", peers: &[] };
+        let case = bootstrap::Case { preset: "insecure_n11_boot_depth10_scale50", peers: &[] };
         let rows = tiny_run(|harness| bootstrap::run(harness, &[case]).unwrap());
         let find = |metric: &str, case: &str| {
             let row = rows.iter().find(|row| row.metric == metric && row.case.starts_with(case));
@@ -181,9 +181,9 @@ mod tests {
         }
         let [mean, worst] = ["precision_mean", "precision_worst"].map(|metric| find(metric, "bootstrap").ours);
         assert!(mean > worst);
-        assert_eq!(find("levels_left", "bootstrap").ours, 9.0);
+        assert_eq!(find("levels_left", "bootstrap").ours, 10.0);
         let bits = find("modulus_left", "bootstrap").ours;
-        assert!((bits - 450.0).abs() < 4.0, "{bits}");
+        assert!((bits - 500.0).abs() < 4.0, "{bits}");
         let [memory, wire] = ["key_memory", "key_wire"].map(|metric| find(metric, "bootstrap").ours);
         assert!(wire > 1e6 && memory > 2.0 * wire && memory < 2.5 * wire, "{memory} {wire}");
         assert!(find("log2_failure", "bootstrap").ours < -40.0);

@@ -53,7 +53,7 @@ pub(super) struct Case {
 
 const LLAMA_2_7B: Case = Case {
     name: "Llama-2-7B",
-    preset: "n16_boot_depth14_scale40",
+    preset: "n16_boot_depth15_scale40",
     small_degree: 4096,
     dimensions: [4096, 32, 32, 128, 11_008],
     vocabulary: 33_000,
@@ -68,7 +68,7 @@ pub(super) const FULL: &[Case] =
 
 pub(super) const QUICK: &[Case] = &[Case {
     name: "a small model",
-    preset: "insecure_n11_boot_depth14_scale40",
+    preset: "insecure_n11_boot_depth15_scale40",
     small_degree: 512,
     dimensions: [128, 8, 4, 32, 160],
     vocabulary: 1100,

@@ -38,8 +38,8 @@ pub(super) struct Case {
     chunks: usize,
 }
 
-pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", chunk: 16, chunks: 2 };
-pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 8, chunks: 1 };
+pub(super) const FULL: Case = Case { preset: "n16_boot_depth15_scale40", chunk: 16, chunks: 2 };
+pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth15_scale40", chunk: 8, chunks: 1 };
 
 /// Public tokens of the measured passes.
 const PUBLIC: usize = 33;

@@ -31,12 +31,12 @@ pub(super) struct Case {
 }
 
 pub(super) const FULL: &[Case] = &[
-    Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, tokens: 64 },
-    Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, tokens: 128 },
+    Case { preset: "n16_boot_depth15_scale40", small_degree: 4096, tokens: 64 },
+    Case { preset: "n16_boot_depth15_scale40", small_degree: 4096, tokens: 128 },
 ];
 
 pub(super) const QUICK: &[Case] =
-    &[Case { preset: "insecure_n11_boot_depth14_scale40", small_degree: 512, tokens: 16 }];
+    &[Case { preset: "insecure_n11_boot_depth15_scale40", small_degree: 512, tokens: 16 }];
 
 const REPETITIONS: Repetitions = Repetitions { min: 3, max: 5, budget: std::time::Duration::from_secs(20) };
 

@@ -40,8 +40,8 @@ pub(super) struct Case {
 }
 
 /// Factors of softmax for 16 tokens and 16 heads.
-pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", values: 256 };
-pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", values: 8 };
+pub(super) const FULL: Case = Case { preset: "n16_boot_depth15_scale40", values: 256 };
+pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth15_scale40", values: 8 };
 
 enum Way {
     Steps(Polynomial),

@@ -92,7 +92,7 @@ const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
 /// Every query form, full or short, with its preset.
 const FORMS: [FormCase; 4] = [
     FormCase { form: QueryForm::Direct, short: false, preset: "n15_depth8_scale50" },
-    FormCase { form: QueryForm::Compact, short: false, preset: "n16_boot_depth9_scale50" },
+    FormCase { form: QueryForm::Compact, short: false, preset: "n16_boot_depth10_scale50" },
     FormCase { form: QueryForm::Compact, short: true, preset: "n16_query_depth11_scale40" },
     FormCase { form: QueryForm::OneHot, short: false, preset: "n15_depth8_scale50" },
 ];
@@ -256,7 +256,7 @@ mod tests {
         let case = |form, short, preset| FormCase { form, short, preset };
         let forms = [
             case(QueryForm::Direct, false, PRESET),
-            case(QueryForm::Compact, false, "insecure_n11_boot_depth9_scale50"),
+            case(QueryForm::Compact, false, "insecure_n11_boot_depth10_scale50"),
             case(QueryForm::Compact, true, "insecure_n11_query_depth11_scale40"),
             case(QueryForm::OneHot, false, PRESET),
         ];

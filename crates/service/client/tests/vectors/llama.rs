@@ -172,7 +172,7 @@ impl Known for Llama {
         let mut text = words(99);
         let public: Vec<u32> = text.by_ref().take(3).collect();
         let question = Pass { session: Bytes(vec![7; 16]), public, chunk: 0, tokens: text.take(CHUNK).collect() };
-        let preset = "insecure_n11_boot_depth14_scale40";
+        let preset = "insecure_n11_boot_depth15_scale40";
         vec![Plan {
             name: "encrypted tokens",
             server: json!({ "preset": preset, "chunk": CHUNK, "chunks": 2, "input": "tokens" }),

@@ -97,7 +97,7 @@ pub fn compare(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
 }
 
 /// Preset whose ring all candidates of a search have.
-const SEARCHED_RING: &str = "n16_boot_depth14_scale40";
+const SEARCHED_RING: &str = "n16_boot_depth15_scale40";
 
 /// Most candidates of a search for each scale: some minutes for all.
 const MAX_CANDIDATES: usize = 40;

@@ -74,7 +74,7 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     let serve = |more: &[&str]| complaint(&unspoken(&[&["serve", "--listen", "127.0.0.1:0"], more].concat()));
     let offer = |options: &str| format!("chat:chat/a={out},{options}");
     for (options, part) in [
-        ("preset=insecure_n11_boot_depth14_scale40", "is for tests"),
+        ("preset=insecure_n11_boot_depth15_scale40", "is for tests"),
         ("preset=n15_depth8_scale50", "n15_depth8_scale50"),
         ("batch=3", "offers of kind chat have no option \"batch\""),
         ("chunk=many", "option chunk is \"many\""),
@@ -100,7 +100,7 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
 fn the_pass_of_a_preparation_is_planned_as_it_is_served() {
     let directory = tempfile::tempdir().unwrap();
     let (out, _) = prepare(directory.path(), "1");
-    let preset = ["--preset", "insecure_n11_boot_depth14_scale40"];
+    let preset = ["--preset", "insecure_n11_boot_depth15_scale40"];
     let plan = |more: &[&str]| {
         let place = ["llama", "plan", "--preparation", out.to_str().unwrap()];
         unspoken(&[&place[..], &preset, more].concat())

@@ -81,10 +81,10 @@ fn plans_are_explained() {
 #[test]
 fn bootstraps_are_planned_from_the_bits_they_need() {
     let table = text(&unspoken(&["plan", "--bootstrap", "--bits", "20", "--slots", "4096"]));
-    for preset in ["n16_boot_depth12_scale45", "n16_boot_depth9_scale50"] {
+    for preset in ["n16_boot_depth12_scale45", "n16_boot_depth10_scale50"] {
         assert!(table.contains(preset), "{table}");
     }
-    assert!(!table.contains("n16_boot_depth14_scale40"), "{table}");
+    assert!(!table.contains("n16_boot_depth15_scale40"), "{table}");
     let none = unspoken(&["plan", "--bootstrap", "--bits", "60", "--slots", "4096", "--search"]);
     let complaint = String::from_utf8_lossy(&none.stderr).into_owned();
     assert!(!none.status.success() && complaint.contains("no shape that was tried gives 60 bits"), "{complaint}");

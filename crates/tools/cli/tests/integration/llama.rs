@@ -312,13 +312,13 @@ fn the_defaults_of_preparation_and_report_fit_the_model() {
 #[test]
 fn a_pass_is_planned_for_a_model_or_for_its_dimensions() {
     let plan = |more: &[&str]| {
-        let preset = ["--preset", "insecure_n11_boot_depth14_scale40"];
+        let preset = ["--preset", "insecure_n11_boot_depth15_scale40"];
         let command = ["llama", "plan", "--public", "40", "--private", "14", "--chunks", "2"];
         text(&unspoken(&[&command[..], &preset, more].concat()))
     };
     let planned = |more: &[&str]| -> Value { serde_json::from_str(&plan(&[more, &["--json"]].concat())).unwrap() };
     let line = planned(&["--shape", "stories260k"]);
-    assert_eq!(line["preset"], "insecure_n11_boot_depth14_scale40");
+    assert_eq!(line["preset"], "insecure_n11_boot_depth15_scale40");
     let number = |field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field}: {line}"));
     assert_eq!(["layers", "slots", "tokens", "public", "chunks", "places"].map(number), [5, 1024, 8, 40, 2, 16]);
     assert!(number("keys") > 10 && number("key_wire_bytes") > 1 << 20 && line["fits"] == true, "{line}");

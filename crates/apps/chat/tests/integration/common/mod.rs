@@ -20,7 +20,7 @@ use unspoken_llama_model::{
 };
 use unspoken_protocol::{Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Request, ServerHalf};
 
-pub const PRESET: &str = "insecure_n11_boot_depth14_scale40";
+pub const PRESET: &str = "insecure_n11_boot_depth15_scale40";
 pub static GO: AtomicBool = AtomicBool::new(false);
 pub const CLIENT: ClientId = ClientId::new([1; 16]);
 

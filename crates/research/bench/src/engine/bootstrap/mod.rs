@@ -44,7 +44,7 @@ pub(super) struct Case {
 /// most that 128 bits of security allow with this number of digits; more digits make its keys larger.
 pub(super) const FULL: [Case; 5] = [
     Case {
-        preset: "n16_boot_depth9_scale50",
+        preset: "n16_boot_depth10_scale50",
         peers: &[
             BootstrapRequest::OpenFhe(OpenFheBootstrap {
                 log_n: 16,
@@ -74,11 +74,11 @@ pub(super) const FULL: [Case; 5] = [
             BootstrapRequest::Lattigo("N16QP1788H32768H32"),
         ],
     },
-    Case { preset: "n16_boot_depth14_scale40", peers: &[] },
+    Case { preset: "n16_boot_depth15_scale40", peers: &[] },
     Case { preset: "n16_boot_depth12_scale45", peers: &[] },
     Case { preset: "n16_boot_depth21_scale35", peers: &[] },
     // OpenFHE has no bootstrap with 128 bits of security at this degree.
-    Case { preset: "n15_boot_depth4_scale30", peers: &[] },
+    Case { preset: "n15_boot_depth5_scale30", peers: &[] },
 ];
 
 /// A bootstrap takes seconds.
@@ -105,7 +105,7 @@ struct Precisions {
 }
 
 /// The preset whose other forms are measured, and its sparse slots.
-pub(super) const FORMS: (&str, usize) = ("n16_boot_depth14_scale40", 1024);
+pub(super) const FORMS: (&str, usize) = ("n16_boot_depth15_scale40", 1024);
 
 /// Runs all cases, one after the other.
 pub(super) fn run(harness: &mut Harness<'_>, cases: &[Case]) -> anyhow::Result<()> {

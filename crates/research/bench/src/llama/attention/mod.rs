@@ -32,10 +32,10 @@ const KEPT: &str = "linear transformations by diagonals, encoded before";
 
 /// Heads that fill a ciphertext, each with one token for each channel: products of matrices waste no slots.
 pub(super) const FULL: Case =
-    Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, model: [1024, 32, 32, 32], chunk: 32, public: 128 };
+    Case { preset: "n16_boot_depth15_scale40", small_degree: 4096, model: [1024, 32, 32, 32], chunk: 32, public: 128 };
 
 pub(super) const QUICK: Case = Case {
-    preset: "insecure_n11_boot_depth14_scale40",
+    preset: "insecure_n11_boot_depth15_scale40",
     small_degree: 512,
     model: [128, 8, 4, 16],
     chunk: 16,

@@ -80,7 +80,7 @@ pub fn prepare(directory: &Path) -> anyhow::Result<()> {
         let (prefix, model, design) = (prefix.clone(), Arc::clone(&model), design.clone());
         let circuit = circuit.clone();
         let served = ServedModel { id, model, prefix, circuit, design, context: CONTEXT, least_public: 0 };
-        let parameters = Preset::find("insecure_n11_boot_depth14_scale40")?.build()?;
+        let parameters = Preset::find("insecure_n11_boot_depth15_scale40")?.build()?;
         let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
         let server = ChatServer::new(served, &parameters, &options)?;
         let questions = [Question::Begin { session: SESSION, public: vec![4, 5] }, pass(tokens())];

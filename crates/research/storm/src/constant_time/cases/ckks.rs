@@ -16,7 +16,7 @@ use crate::constant_time::memcheck::mark_secret;
 
 const STANDARD: &str = "insecure_n11_depth9_scale50";
 const REAL: &str = "insecure_n11_real_depth9_scale50";
-pub const BOOTSTRAPPED: &str = "insecure_n11_boot_depth9_scale50";
+pub const BOOTSTRAPPED: &str = "insecure_n11_boot_depth10_scale50";
 
 /// A parameter set by name.
 pub fn parameters(preset: &str) -> anyhow::Result<CkksParameters> {

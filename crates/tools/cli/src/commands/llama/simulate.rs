@@ -52,7 +52,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BITS", default_value_t = 16.0)]
     bootstrap_bits: f64,
     /// Parameter set whose ring and keys have the noise, for --scale
-    #[arg(long, value_name = "NAME", default_value = "n16_boot_depth9_scale50")]
+    #[arg(long, value_name = "NAME", default_value = "n16_boot_depth10_scale50")]
     preset: String,
     /// Print one JSON object
     #[arg(long)]
