@@ -9,9 +9,9 @@
 //! The coefficients of a raised ciphertext are small beside the raised modulus. So it is its own only digit, and keys
 //! from the sparse secret have one row. These keys encrypt `s' P/D` in place of `s' P`, with `D` the product of a few
 //! special primes: a raised ciphertext takes the product with a plaintext vector of scale `D`, and the division by `P`
-//! after it, without losing a level (after Yan and others, "Level-conserving rescale and aggregated key switch", PKC
-//! 2026, eprint 2025/1403; they divide the product before the switch). Each rotation of the raised ciphertext has a key
-//! of its own, so a linear map of it needs no decomposition: one extension and one division in all.
+//! after it, without losing a level (the idea is of Yan and others, "Level-conserving rescale and aggregated key
+//! switch", PKC 2026, eprint 2025/1403; this form is ours). Each rotation of the raised ciphertext has a key of its
+//! own, so a linear map of it needs no decomposition: one extension and one division in all.
 //!
 //! The sparse secret is derived from the main one with a hash, so it is never stored, and all these switching keys can
 //! be made at any time. Like every evaluation key, the keys to the sparse secret and back assume circular security.
