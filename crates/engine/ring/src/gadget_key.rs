@@ -49,7 +49,7 @@ pub struct GadgetKey {
 
 impl GadgetKey {
     /// The primes of the key. It multiplies polynomials over at most its primes of the chain and any number of terminal
-    /// primes whose [`Ring::switching_basis`] has the same special primes.
+    /// primes whose digits are raised to the same special primes.
     pub fn basis(&self) -> Basis {
         self.basis
     }
@@ -158,7 +158,7 @@ impl Ring {
         builder.finish()
     }
 
-    /// A builder for a gadget key that is filled digit by digit, so that the polynomials of only one digit are in
+    /// A builder for a gadget key with these rows, filled row by row, so that the polynomials of only one row are in
     /// memory besides the key.
     ///
     /// # Errors

@@ -8,11 +8,11 @@
 //! ciphertext is small beside the modulus, so it is multiplied by the diagonals while it goes from the sparse secret to
 //! the main one (`linear/raised.rs`; `unspoken_rlwe::Raised` has the keys). It rotates by the multiples of one stride,
 //! so bootstraps of all numbers of slots share these keys. In alternating runs on one core (AMD EPYC, AVX-512) this and
-//! the sums of hoisted rotations by limbs made bootstraps of all slots 1.1 to 1.5 times as fast, with up to one product
-//! more (`CHANGELOG.md`). With more rotations in ModRaise (2^5 or 2^6) and two other factors instead of three, another
-//! level is saved; measured at a scale of 2^50, that took 1.09 to 1.15 times as long, and 2^6 rotations a quarter more
-//! memory for keys. With twice the baby steps in both maps a bootstrap took 0.89 times as long and 1.7 times the
-//! memory for keys.
+//! the sums of hoisted rotations by limbs made bootstraps of all slots 1.04 to 1.5 times as fast, with up to one
+//! product more (`CHANGELOG.md`). With more rotations in ModRaise (2^5 or 2^6) and two other factors instead of three,
+//! another level is saved; measured at a scale of 2^50, that took 1.09 to 1.15 times as long, and 2^6 rotations a
+//! quarter more memory for keys. With twice the baby steps in both maps a bootstrap took 0.89 times as long and 1.7
+//! times the memory for keys.
 //!
 //! Values of at most 1 in each part are precise. The error of larger values grows with their cube, and a simulator
 //! lists them in `overflows()`.

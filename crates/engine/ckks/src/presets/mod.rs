@@ -130,7 +130,7 @@ const BOOT_50: Preset = boot(
 const BOOT_35: Preset = boot(
     scale35("n16_boot_depth21_scale35", "bootstrapping to 12 bits", (16, 21), 13),
     factors(3, (4, 3), 8.0),
-    // Found by `unspoken plan --bootstrap --bits 12 --search`, as a neighbour of a shape chosen by hand.
+    // Smaller levels of CoeffsToSlots leave room for a special prime more, so for fewer digits, and cost no precision.
     rational_sizes(58.0, 4.0 * UNIT_35, [6.0 * UNIT_35, 6.0 * UNIT_35, 5.0 * UNIT_35, 6.0 * UNIT_35]),
     5,
 );

@@ -36,7 +36,7 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
     let expected = check(simulated.noisy(), &input);
     assert_eq!(simulator.key_plan(), plan.key_plan());
-    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 15, "the maps use hoisted rotations");
+    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 20, "the maps use hoisted rotations");
     assert_eq!(simulator.overflows(), []);
 
     let keys = client.keys(&plan.key_plan());
@@ -117,6 +117,7 @@ fn sparse_and_real_slots_come_back() {
     let few = few.into_iter().chain([4, 16, 256, 1024].map(|slots| (slots, SlotValues::Real)));
     for (slots, values) in few {
         let plan = plan(&client, slots, values);
+        // Few slots have keys of their own for the sum of copies that ModRaise leaves.
         let bytes = |plan: &Bootstrap| plan.key_plan().memory_bytes(plan.parameters().ring());
         assert!(
             bytes(&plan) <= bytes(&all) + bytes(&all) / 8 && plan.input_level() <= all.input_level(),
