@@ -1,9 +1,8 @@
 //! The description of a database, which client and service must both know.
 
 use prost::Message;
-use unspoken_pir_scheme::dense::{MaskSeed, OWN_MASKS_FORMAT, TABLE_FORMAT};
-use unspoken_pir_scheme::encrypted::ENCRYPTED_FORMAT;
-use unspoken_pir_scheme::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, TableKind, Tables};
+use unspoken_pir_scheme::dense::{self, MaskSeed};
+use unspoken_pir_scheme::{Layout, Length, Mode, PirParameters, QUERY_FORMAT, TableKind, Tables};
 use unspoken_protocol::{
     ApplicationDescription, Handshake, KeySetId, PirPresets, Protocol, ProtocolError, append_description_checksum,
     checked_description, limits,
@@ -82,7 +81,7 @@ impl Description {
             fingerprint: self.parameters().fingerprint().to_vec(),
             layout: Some(layout_message(self.layout())),
             most_queries: self.most_queries,
-            entry_format: entry_format(self.tables.kind(), self.tables.masks()),
+            query_format: query_format(self.tables.kind(), self.tables.masks()),
             tables: kind_message(self.tables.kind()).into(),
             mask_seed: mask_bytes(&self.tables),
             sealing: self.sealing.map(|id| id.to_vec()).unwrap_or_default(),
@@ -171,10 +170,10 @@ impl ApplicationDescription for Description {
             }
         };
         let masks = read_mask_seed(kind, &message.mask_seed)?;
-        let format = entry_format(kind, masks);
-        if message.entry_format != format {
+        let format = query_format(kind, masks);
+        if message.query_format != format {
             let needed = format!("version {format}; update the older side");
-            return Err(PirError::mismatch("entries", format!("version {}", message.entry_format), needed));
+            return Err(PirError::mismatch("queries", format!("version {}", message.query_format), needed));
         }
         let tables = Tables::new(&parameters, read_layout(message.layout)?, kind).map_err(PirError::Layout)?;
         let tables = match masks {
@@ -190,13 +189,11 @@ impl ApplicationDescription for Description {
     }
 }
 
-/// Version of the mapping from records to tables of a kind, and of the masks of dense ones.
-fn entry_format(kind: TableKind, masks: Option<MaskSeed>) -> u32 {
+/// Version of the queries to tables of a kind, and of the mapping from records to them.
+fn query_format(kind: TableKind, masks: Option<MaskSeed>) -> u32 {
     match kind {
-        TableKind::Transformed => ENTRY_FORMAT,
-        TableKind::Dense if masks.is_some() => OWN_MASKS_FORMAT,
-        TableKind::Dense => TABLE_FORMAT,
-        TableKind::Encrypted => ENCRYPTED_FORMAT,
+        TableKind::Transformed | TableKind::Encrypted => QUERY_FORMAT,
+        TableKind::Dense => dense::QUERY_FORMATS[usize::from(masks.is_some())],
     }
 }
 

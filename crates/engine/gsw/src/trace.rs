@@ -58,7 +58,7 @@ impl TraceKey {
 
     /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of
     /// two: `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, except that steps shared by all
-    /// coefficients are done once).
+    /// coefficients are done once). Whatever the other coefficients of the phase are, they are removed.
     ///
     /// # Errors
     /// If `count` is not a power of two or is above `N`, or the ciphertext belongs to another ring.
@@ -72,22 +72,6 @@ impl TraceKey {
             images.iter().try_for_each(|image| whole.add_assign(ring, image))?;
         }
         self.split(whole, first)
-    }
-
-    /// As [`TraceKey::coefficients`], for a message without other coefficients than these, and without dividing: the
-    /// results are encryptions of `count` times the coefficients. Takes `count - 1` automorphisms.
-    ///
-    /// The noise is not removed from other coefficients either. So it must be the message, before it is encrypted, that
-    /// is divided by `count`.
-    ///
-    /// # Errors
-    /// As for [`TraceKey::coefficients`].
-    pub fn multiplied_coefficients(
-        &self,
-        ciphertext: &RlweCiphertext,
-        count: usize,
-    ) -> Result<Vec<RlweCiphertext>, GswError> {
-        self.split(ciphertext.clone(), self.first_split(count)?)
     }
 
     /// The first step that tells the coefficients `k N / count` apart.

@@ -10,14 +10,11 @@ use unspoken_gsw::{BinaryRingLiteral, BootstrapLiteral, GadgetLiteral, LweLitera
 use unspoken_pir::{
     Description, PROTOCOL_VERSION, PirClient, PirOptions, PirServer, Question, SHARD_PROTOCOL_VERSION, ShardDescription,
 };
-use unspoken_pir_scheme::dense::{
-    DenseQuery, DenseResponse, DenseShape, OWN_MASKS_FORMAT, PartialResponse, TABLE_FORMAT,
-};
-use unspoken_pir_scheme::encrypted::ENCRYPTED_FORMAT;
+use unspoken_pir_scheme::dense::{DenseQuery, DenseResponse, DenseShape, PartialResponse, QUERY_FORMATS};
 use unspoken_pir_scheme::layout::Bucket;
 use unspoken_pir_scheme::{
-    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral,
-    PirParameters, PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, ShardId, TableKind, Tables,
+    Database, DatabaseVersion, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral, PirParameters, PirSecret,
+    Planes, PreparedKeys, Preset, QUERY_FORMAT, Response, ResponseLiteral, ShardId, TableKind, Tables,
     VersionedDatabase,
 };
 use unspoken_protocol::{
@@ -45,7 +42,7 @@ struct DescriptionMessage {
     #[prost(uint32, tag = "6")]
     most_queries: u32,
     #[prost(uint32, tag = "7")]
-    entry_format: u32,
+    query_format: u32,
     #[prost(uint32, tag = "8")]
     tables: u32,
     #[prost(bytes = "vec", tag = "9")]
@@ -168,12 +165,12 @@ pub static DESCRIBED: Target = Target {
         let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
         message.tables %= 3;
-        let (format, most) = [(ENTRY_FORMAT, 16), (TABLE_FORMAT, 4), (ENCRYPTED_FORMAT, 4)][message.tables as usize];
-        message.entry_format = format;
+        let (format, most) = [(QUERY_FORMAT, 16), (QUERY_FORMATS[0], 4), (QUERY_FORMAT, 4)][message.tables as usize];
+        message.query_format = format;
         match (message.tables, message.mask_seed.is_empty()) {
             (1, false) => {
                 message.mask_seed.resize(16, 0);
-                message.entry_format = OWN_MASKS_FORMAT;
+                message.query_format = QUERY_FORMATS[1];
             }
             _ => message.mask_seed.clear(),
         }
@@ -196,16 +193,16 @@ pub static DESCRIBED: Target = Target {
             fingerprint: PARAMETERS.fingerprint().to_vec(),
             by_key: None,
             most_queries: 16,
-            entry_format: ENTRY_FORMAT,
+            query_format: QUERY_FORMAT,
             tables: 0,
             mask_seed: Vec::new(),
             sealing: Vec::new(),
         };
-        let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
+        let dense =
+            DescriptionMessage { most_queries: 4, query_format: QUERY_FORMATS[0], tables: 1, ..by_index.clone() };
         let masks = vec![7; 16];
-        let own_masks = DescriptionMessage { entry_format: OWN_MASKS_FORMAT, mask_seed: masks, ..dense.clone() };
-        let encrypted =
-            DescriptionMessage { most_queries: 4, entry_format: ENCRYPTED_FORMAT, tables: 2, ..by_index.clone() };
+        let own_masks = DescriptionMessage { query_format: QUERY_FORMATS[1], mask_seed: masks, ..dense.clone() };
+        let encrypted = DescriptionMessage { most_queries: 4, tables: 2, ..by_index.clone() };
         let sealed = DescriptionMessage { sealing: vec![6; 16], ..by_index.clone() };
         let described = [by_index, dense, own_masks, encrypted, sealed]
             .map(|message| messages::description(Description::PROTOCOL, &message));

@@ -3,13 +3,12 @@
 use unspoken_gsw::{
     LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
 };
-use unspoken_ring::{DigitGadget, Poly, SecretRng, Seed, declassify, derive_bytes, nearest_integer};
+use unspoken_ring::{Poly, SecretRng, Seed, declassify, derive_bytes, nearest_integer};
 use zeroize::Zeroizing;
 
 use crate::authentication::AuthenticationKey;
 use crate::entry::{bytes_of, remove_pad};
 use crate::error::SchemeError;
-use crate::expansion::packed_coefficients;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
 use crate::packing::highest;
@@ -169,34 +168,8 @@ impl PirSecret {
                 let rounded = |body: u32| highest(body, literal.bit_body_bits);
                 Query::Bits { seed, bodies: (0..bits).map(body).map(rounded).collect() }
             }
-            Mode::Packed => {
-                let gadgets = self.parameters.gadgets(shape);
-                Query::Packed { body: self.packed_bits(&gadgets, index, &seed, rng)?, seed }
-            }
+            Mode::Packed => Query::Packed(self.packed_bits(&self.parameters.gadgets(shape), index, rng)?),
         })
-    }
-
-    /// The lowest bits of a number in one RLWE ciphertext: all weights of the gadget of each bit ([`Query::Packed`]). A
-    /// seed must be used only once.
-    pub(crate) fn packed_bits(
-        &self,
-        gadgets: &[DigitGadget],
-        number: u64,
-        seed: &Seed,
-        rng: &mut SecretRng,
-    ) -> Result<Poly, SchemeError> {
-        let (ring, count) = (self.parameters.ring(), packed_coefficients(gadgets));
-        let mut coefficients = Zeroizing::new(vec![0i64; ring.degree()]);
-        let weights = gadgets.iter().enumerate().flat_map(|(bit, gadget)| {
-            (0..gadget.levels()).map(move |level| ((number >> bit & 1) as i64) << gadget.log2_weight(level))
-        });
-        let places = coefficients.iter_mut().step_by(ring.degree() / count);
-        places.zip(weights).for_each(|(place, weight)| *place = weight);
-        let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
-        // The service multiplies by this number when it takes out the coefficients.
-        ring.unscale_assign(&mut message, count as u32)?;
-        message.mark_secret();
-        Ok(self.ring.encrypt_seeded(&message, (seed, 0), rng)?)
     }
 
     /// Decrypts a piece. The response was computed from table `plane` and a query for `index`. No branch and no address

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext, RotatedBit};
-use unspoken_ring::{DigitGadget, Domain, Poly, Seed};
+use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RotatedBit};
+use unspoken_ring::DigitGadget;
 
 use crate::device::{each, is_on_device};
 use crate::error::{SchemeError, range};
@@ -28,7 +28,7 @@ pub fn expand(
     let wrong = || SchemeError::Mode { found: keys.mode(), needed: query.mode() };
     let dimension = keys.parameters.literal().compact.dimension;
     match query {
-        Query::Packed { seed, body } => packed(keys, &gadgets, (seed, body)),
+        Query::Packed(bits) => bits.expand(keys, &gadgets),
         Query::Bits { seed, bodies } => {
             let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
             if bodies.len() != bits as usize {
@@ -128,32 +128,4 @@ pub(crate) fn subtract_bit(
     let mut sign = key.signed(rotated)?;
     sign.body = sign.body.wrapping_add(1 << (30 - above));
     rest.sub_assign(&sign)
-}
-
-/// Number of coefficients of a packed query whose bits have these gadgets: one for each weight, rounded up to a power
-/// of two.
-pub(crate) fn packed_coefficients(gadgets: &[DigitGadget]) -> usize {
-    gadgets.iter().map(DigitGadget::levels).sum::<usize>().next_power_of_two()
-}
-
-/// Extracts the bits of a packed query, each for a gadget: the weights of all bits are coefficients of one ciphertext.
-pub(crate) fn packed(
-    keys: &PreparedKeys,
-    gadgets: &[DigitGadget],
-    (seed, body): (&Seed, &Poly),
-) -> Result<Vec<Rgsw>, SchemeError> {
-    let ring = keys.parameters.ring();
-    if body.domain() != Domain::Evaluation || body.basis() != ring.basis() {
-        return Err(range("read a query", body.basis().chain as u64, "a polynomial over all primes, transformed"));
-    }
-    let whole = RlweCiphertext::expand(ring, body, seed)?;
-    let weights = keys.conversion.trace().multiplied_coefficients(&whole, packed_coefficients(gadgets))?;
-    let mut rest = weights.as_slice();
-    let mut of_bits = Vec::with_capacity(gadgets.len());
-    for &gadget in gadgets {
-        let (weights, others) = rest.split_at(gadget.levels());
-        of_bits.push((gadget, weights));
-        rest = others;
-    }
-    Ok(each(ring, of_bits, |(gadget, weights)| keys.conversion.rgsw(gadget, weights))?)
 }

@@ -179,6 +179,7 @@ impl PirParameters {
             self.bootstrap().output().levels(),
         );
         let expansion = match mode {
+            // Weights have no more noise than those that are bootstrapped: the parameters were checked.
             Mode::Packed => return response,
             Mode::Bits => {
                 // The error of rounding a body is not Gaussian: it counts with its largest value.

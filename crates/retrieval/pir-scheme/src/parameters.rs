@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use unspoken_gsw::{BinaryRing, BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral};
+use unspoken_gsw::{BinaryRing, BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, Noise};
 use unspoken_ring::{Backend, Device, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
 use unspoken_rlwe::INSECURE_PREFIX;
 
@@ -122,7 +122,7 @@ impl PirParameters {
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
         let fingerprint = fingerprint(&literal);
-        Ok(PirParameters(Arc::new(Inner {
+        let parameters = PirParameters(Arc::new(Inner {
             literal,
             fingerprint,
             bootstrap,
@@ -131,7 +131,15 @@ impl PirParameters {
             selection,
             host: None,
             placed: Mutex::default(),
-        })))
+        }));
+        // The noise of an answer is predicted for bits that were bootstrapped.
+        let (found, needed) = (parameters.packed_weight_noise(), Noise::bootstrapped_weight(parameters.bootstrap()));
+        if found > needed {
+            let (name, what) = (parameters.name(), "log2 of the noise of a weight of packed bits");
+            let (found, needed) = (found.log2_deviation(), needed.log2_deviation());
+            return Err(SchemeError::Parameters { name, what, found, needed });
+        }
+        Ok(parameters)
     }
 
     /// The same parameters with the ring of the computation on a device: for services, which have no secrets. The ring

@@ -1,12 +1,16 @@
 //! Queries as they are sent.
 
-use unspoken_ring::{Domain, Poly, Seed};
+use unspoken_ring::Seed;
 
 use crate::error::SchemeError;
 use crate::mode::Mode;
+use crate::packed_bits::{PackedBits, weights};
 use crate::packing::{packed, packed_bytes, unpacked};
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
+
+/// Version of queries to transformed tables and to encrypted entries.
+pub const QUERY_FORMAT: u32 = 2;
 
 /// A query: seeds and the ciphertext parts that they do not determine. It does not reveal the index.
 #[derive(Clone, Debug)]
@@ -33,12 +37,7 @@ pub enum Query {
         bodies: Vec<u32>,
     },
     /// All gadget weights of all bits in one RLWE ciphertext.
-    Packed {
-        /// Seed of the second component.
-        seed: Seed,
-        /// The first component.
-        body: Poly,
-    },
+    Packed(PackedBits),
 }
 
 impl Query {
@@ -48,7 +47,7 @@ impl Query {
             Query::Compact { .. } => Mode::Compact,
             Query::Session { .. } => Mode::Session,
             Query::Bits { .. } => Mode::Bits,
-            Query::Packed { .. } => Mode::Packed,
+            Query::Packed(_) => Mode::Packed,
         }
     }
 
@@ -62,7 +61,7 @@ impl Query {
                 let bits = parameters.literal().bit_body_bits;
                 size_of::<Seed>() + packed_bytes(shape.index_bits() as usize, bits)
             }
-            Mode::Packed => size_of::<Seed>() + parameters.ring().residue_bytes(parameters.ring().basis()),
+            Mode::Packed => PackedBits::byte_len(weights(&parameters.gadgets(shape))),
         }
     }
 
@@ -72,18 +71,14 @@ impl Query {
             Query::Compact { seed, body } => [&seed.0[..], &body.to_le_bytes()].concat(),
             Query::Session { counter, body } => [counter.to_le_bytes(), body.to_le_bytes()].concat(),
             Query::Bits { seed, bodies } => [&seed.0[..], &packed(bodies, parameters.literal().bit_body_bits)].concat(),
-            Query::Packed { seed, body } => {
-                let mut bytes = seed.0.to_vec();
-                parameters.ring().write_residues(body, &mut bytes);
-                bytes
-            }
+            Query::Packed(bits) => bits.to_bytes(),
         }
     }
 
     /// Reads a query from untrusted bytes.
     ///
     /// # Errors
-    /// If the length is wrong, or a residue is not below its prime.
+    /// If the length is wrong, or bits that are not used are not zero.
     pub fn from_bytes(
         parameters: &PirParameters,
         mode: Mode,
@@ -115,10 +110,7 @@ impl Query {
                 let unused = || SchemeError::format("query", "bits that are not used", "zeros there");
                 Ok(Query::Bits { seed, bodies: unpacked(rest, bits, count).ok_or_else(unused)? })
             }
-            Mode::Packed => {
-                let ring = parameters.ring();
-                Ok(Query::Packed { seed, body: ring.read_residues(rest, ring.basis(), Domain::Evaluation)? })
-            }
+            Mode::Packed => Ok(Query::Packed(PackedBits::from_bytes(&parameters.gadgets(shape), bytes)?)),
         }
     }
 }

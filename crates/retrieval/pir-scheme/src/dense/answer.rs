@@ -89,8 +89,7 @@ fn responses<R: Send>(
     let gadgets = selection_gadgets(parameters, shape)?;
     let expand = |&(keys, query): &(&PreparedKeys, &DenseQuery)| {
         expansion::check(cancel)?;
-        let (seed, body) = &query.selection;
-        expansion::packed(keys, &gadgets, (seed, body))
+        query.selection.expand(keys, &gadgets)
     };
     let bits: Vec<Vec<Rgsw>> = each(parameters.ring(), queries.iter().collect(), expand)?;
     watch.ended(Phase::Expansion)?;

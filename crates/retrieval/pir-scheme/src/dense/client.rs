@@ -26,19 +26,17 @@ impl PirSecret {
         check_failure(parameters, DenseSplit::whole(shape))?;
         let unit = parameters.scale(PLAINTEXT_BITS) as i64;
         let of_row = |at: u64| i64::conditional_select(&0, &unit, at.ct_eq(&row));
-        let rows = self.rows_query(shape.masks, shape.rows, of_row, rng)?;
-        let bits_seed = rng.seed();
-        let bits = self.packed_bits(&selection_gadgets(parameters, shape)?, selected, &bits_seed, rng)?;
-        Ok(DenseQuery { rows, selection: (bits_seed, bits) })
+        let rows = self.rows_query(shape.masks, (shape.rows, shape.word_bits()), of_row, rng)?;
+        Ok(DenseQuery { rows, selection: self.packed_bits(&selection_gadgets(parameters, shape)?, selected, rng)? })
     }
 
     /// Encrypts a vector over the rows of a table with these masks, with a fresh secret of its own: the masks are
-    /// public and the same in all queries. `value` gives the entry of a row, and zero after the last one; no branch and
+    /// public and the same in all queries. Words are rounded to `word_bits` bits. `value` gives the entry of a row, and zero after the last one; no branch and
     /// no address depends on what it gives.
     pub(crate) fn rows_query(
         &self,
         masks: Option<MaskSeed>,
-        rows: usize,
+        (rows, word_bits): (usize, u32),
         value: impl Fn(u64) -> i64,
         rng: &mut SecretRng,
     ) -> Result<RowsQuery, SchemeError> {
@@ -57,7 +55,6 @@ impl PirSecret {
         let switch_seed = rng.seed();
         let switch = (switch_seed, self.ring().encrypt_seeded(&image(1)?, (&switch_seed, 0), rng)?);
         let (degree, mut words) = (ring.degree(), Vec::with_capacity(rows));
-        let shift = u32::BITS - QUERY_BITS;
         for block in 0..rows.div_ceil(degree) {
             let first = (block * degree) as u64;
             let values = (first..first + degree as u64).map(&value);
@@ -67,10 +64,11 @@ impl PirSecret {
             let mut body = fresh.encrypt_seeded(&message, (&seed, FIRST_ROW_STREAM + block as u32), rng)?;
             ring.to_coefficients(&mut body)?;
             // If all ties were rounded up, a table of equal bytes would add up the errors to a bias.
-            words.extend(ring.fractions(&body)?.iter().map(|&word| rounded_to_even(word, shift) >> shift));
+            let rounded = |&word: &u32| rounded_to_even(word, u32::BITS - word_bits) >> (u32::BITS - QUERY_BITS);
+            words.extend(ring.fractions(&body)?.iter().map(rounded));
         }
         words.truncate(rows);
-        Ok(RowsQuery { words, rotation, conjugation, switch })
+        Ok(RowsQuery { words, word_bits, rotation, conjugation, switch })
     }
 
     /// Decrypts a cell. No branch and no address depends on it, except that an unreadable response is an error.

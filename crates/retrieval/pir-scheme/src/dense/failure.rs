@@ -3,7 +3,7 @@
 use unspoken_gsw::Noise;
 
 use crate::dense::shape::{DenseShape, DenseSplit, MAX_GROUP_BITS, MAX_ROWS, ROWS};
-use crate::dense::{BODY_BITS, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, packing_gadget, selection_gadget};
+use crate::dense::{BODY_BITS, MASK_BITS, PLAINTEXT_BITS, packing_gadget, selection_gadget};
 use crate::error::{SchemeError, range};
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 
@@ -86,12 +86,12 @@ pub(super) fn check_readable(parameters: &PirParameters, split: DenseSplit) -> R
 
 /// Noise of the sums over all rows, for bytes of this mean square.
 pub(super) fn rows_noise(parameters: &PirParameters, shape: DenseShape, bytes_square: f64) -> Noise {
-    rows_noise_of(parameters, shape.rows as f64 * bytes_square)
+    rows_noise_of(parameters, shape.word_bits(), shape.rows as f64 * bytes_square)
 }
 
-/// Noise of the sum over the rows of a column, for bytes whose squares have this sum.
-pub(super) fn rows_noise_of(parameters: &PirParameters, squares: f64) -> Noise {
-    let rounding = Noise((-2.0 * f64::from(QUERY_BITS)).exp2() / 12.0);
+/// Noise of the sum over the rows of a column, for words of a number of bits and bytes whose squares have this sum.
+pub(super) fn rows_noise_of(parameters: &PirParameters, word_bits: u32, squares: f64) -> Noise {
+    let rounding = Noise((-2.0 * f64::from(word_bits)).exp2() / 12.0);
     Noise::fresh(parameters.ring()).plus(rounding).times(squares)
 }
 

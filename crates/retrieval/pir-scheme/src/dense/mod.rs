@@ -74,14 +74,14 @@ use crate::parameters::PirParameters;
 /// Version of the order of the bytes of a table, and of its packings.
 pub const TABLE_FORMAT: u32 = 1;
 
-/// Version of queries to tables that have public masks of their own ([`MaskSeed`]); those to tables without have
-/// [`TABLE_FORMAT`]. Releases that know no such tables refuse it.
-pub const OWN_MASKS_FORMAT: u32 = 2;
+/// Version of queries to tables, without and with public masks of their own ([`MaskSeed`]). Releases that know no such
+/// queries refuse it.
+pub const QUERY_FORMATS: [u32; 2] = [3, 4];
 
 /// Bits of data in each coefficient.
 const PLAINTEXT_BITS: u32 = 8;
 
-/// Bits of the words of a query.
+/// Most bits of the words of a query.
 const QUERY_BITS: u32 = 28;
 
 /// Gadget of the switches of a packing: one digit. More digits would make tables larger and queries slower.

@@ -2,13 +2,16 @@
 
 use unspoken_ring::declassify;
 
-use crate::dense::MaskSeed;
+use crate::dense::{MaskSeed, QUERY_BITS};
 use crate::error::SchemeError;
 use crate::parameters::PirParameters;
 
 /// Rows that [`DenseShape::new`] aims at, at most. With more rows queries are longer; with fewer, packings take more
 /// memory than the data.
 pub(super) const ROWS: u64 = 1 << 15;
+
+/// Bits of the words of queries to tables of up to [`ROWS`] rows.
+const FEWEST_WORD_BITS: u32 = 26;
 
 /// Most rows, so that queries stay below 4 MB.
 pub(super) const MAX_ROWS: u64 = 1 << 20;
@@ -73,6 +76,13 @@ impl DenseShape {
     /// Number of groups of columns. A group has one column of bytes for each coefficient of the ring.
     pub fn groups(&self) -> usize {
         1 << self.group_bits
+    }
+
+    /// Bits of the words of a query, of at most [`QUERY_BITS`]. Their rounding errors add up over the rows, so four
+    /// times as many rows take one bit more.
+    pub(crate) fn word_bits(&self) -> u32 {
+        let log2_wider = self.rows.div_ceil(ROWS as usize).next_power_of_two().ilog2();
+        (FEWEST_WORD_BITS + log2_wider.div_ceil(2)).min(QUERY_BITS)
     }
 
     /// Cells in a row of a group.

@@ -292,6 +292,6 @@ fn shapes_keep_queries_short_and_packings_smaller_than_the_data() {
         let shape = DenseShape::new(&parameters, cells, cell_bytes).unwrap();
         assert!(shape.rows <= 1 << 15, "{shape:?}");
         assert!(shape.table_bytes(&parameters) as u64 >= cells * cell_bytes as u64);
-        assert!(DenseQuery::byte_len(&parameters, shape) < 170_000);
+        assert!(DenseQuery::byte_len(&parameters, shape) < 147_000);
     }
 }

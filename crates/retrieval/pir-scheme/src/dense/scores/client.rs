@@ -5,6 +5,7 @@ use unspoken_ring::{SecretRng, declassify, nearest_integer};
 use zeroize::Zeroizing;
 
 use crate::client::{PirSecret, nearest};
+use crate::dense::QUERY_BITS;
 use crate::dense::query::RowsQuery;
 use crate::dense::scores::response::ScoreResponse;
 use crate::dense::scores::shape::{RANGE, ScoreShape};
@@ -40,7 +41,7 @@ impl PirSecret {
             let here: Choice = (row / width).ct_eq(&(block as u64));
             i64::conditional_select(&0, &entries[(row % width) as usize], here)
         };
-        self.rows_query(Some(shape.masks()), shape.rows(), of_row, rng)
+        self.rows_query(Some(shape.masks()), (shape.rows(), QUERY_BITS), of_row, rng)
     }
 
     /// The scores of the documents of a cluster, from the response to a query for this vector: the inner products of

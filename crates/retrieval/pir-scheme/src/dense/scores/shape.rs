@@ -7,7 +7,7 @@ use unspoken_gsw::Noise;
 use crate::dense::failure::{packing_noise, rows_noise_of};
 use crate::dense::rounded::Rounding;
 use crate::dense::shape::{MAX_GROUP_BITS, MAX_ROWS};
-use crate::dense::{DensePart, DenseShape, MaskSeed};
+use crate::dense::{DensePart, DenseShape, MaskSeed, QUERY_BITS};
 use crate::error::{SchemeError, range};
 use crate::parameters::PirParameters;
 
@@ -126,7 +126,7 @@ impl ScoreShape {
         let squares = self.blocks as f64 * f64::from(self.norm).powi(2);
         let body = Noise((-2.0 * f64::from(BODY_BITS)).exp2() / 12.0);
         let rounded = Noise::switching(parameters.ring().degree(), f64::from(MASK_BITS)).plus(body);
-        let noise = rows_noise_of(parameters, squares).plus(packing_noise(parameters)?).plus(rounded);
+        let noise = rows_noise_of(parameters, QUERY_BITS, squares).plus(packing_noise(parameters)?).plus(rounded);
         Ok(noise.0.sqrt() / RANGE)
     }
 
