@@ -31,8 +31,8 @@ impl PirSecret {
     }
 
     /// Encrypts a vector over the rows of a table with these masks, with a fresh secret of its own: the masks are
-    /// public and the same in all queries. Words are rounded to `word_bits` bits. `value` gives the entry of a row, and zero after the last one; no branch and
-    /// no address depends on what it gives.
+    /// public and the same in all queries. Words are rounded to `word_bits` bits. `value` gives the entry of a row, and
+    /// zero after the last one; no branch and no address depends on what it gives.
     pub(crate) fn rows_query(
         &self,
         masks: Option<MaskSeed>,
