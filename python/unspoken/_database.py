@@ -140,7 +140,7 @@ class Database:
             `read_records`. Keys and records are bytes, or text, which is encoded as UTF-8.
         tables : {"transformed", "dense", "encrypted"}
             Dense tables are for large databases and many clients: they are a tenth as large and read
-            faster, but answer packed queries only, of about 170 KB. A database with encrypted tables is
+            faster, but answer packed queries only, of about 147 KB. A database with encrypted tables is
             the owner's part of one that a service cannot read: ``unspoken pir upload`` encrypts it.
         candidates : {1, 2, 3}
             Buckets that a key may be in. A question asks for all of them; more of them let buckets be

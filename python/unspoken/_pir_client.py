@@ -29,11 +29,11 @@ class PirClient(ServiceClient):
     application : str, optional
         The database, for instance ``"pir/codes"``. Default: the only application of the service.
     query : {"packed", "bits", "compact", "session"}
-        Kind of queries. Packed queries have about 13 KB and the smallest keys, a few MB; bits have 32
+        Kind of queries. Packed queries have at most 352 bytes and the smallest keys, a few MB; bits have 32
         bytes and 5 bits for each bit of the index, and larger keys; compact ones have 36 bytes and
         the largest keys. Session queries are compact ones of 4 bytes: their counter is stored in the
         state directory, which must never be restored from a copy. Larger keys serve the smaller
-        kinds too. A database with dense tables answers packed queries only, of about 170 KB.
+        kinds too. A database with dense tables answers packed queries only, of about 147 KB.
     oprf : str, optional
         Application of the same service that gives the keys of sealed records, for instance
         ``"oprf/codes"``. Records are then opened with them. Each question counts there, whether

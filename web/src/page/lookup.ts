@@ -7,7 +7,7 @@ import { questionView } from "./question.js";
 
 /** The kinds of queries that a page offers. */
 const MODES = [
-  ["packed", "small keys, queries of kilobytes"],
+  ["packed", "small keys, queries of some hundred bytes"],
   ["compact", "queries of 36 bytes for each place of a key, large keys"],
 ] as const;
 

@@ -2,7 +2,8 @@
 
 use prost::Message;
 use unspoken_pir_scheme::dense::{self, MaskSeed};
-use unspoken_pir_scheme::{Layout, Length, Mode, PirParameters, QUERY_FORMAT, TableKind, Tables};
+use unspoken_pir_scheme::encrypted::ENCRYPTED_FORMAT;
+use unspoken_pir_scheme::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, QUERY_FORMAT, TableKind, Tables};
 use unspoken_protocol::{
     ApplicationDescription, Handshake, KeySetId, PirPresets, Protocol, ProtocolError, append_description_checksum,
     checked_description, limits,
@@ -188,6 +189,9 @@ impl ApplicationDescription for Description {
         KeySetId::new("private retrieval", &self.parameters().fingerprint())
     }
 }
+
+/// Versions of the mapping from records to tables that the versions below stand for.
+const _: () = assert!(ENTRY_FORMAT == 1 && ENCRYPTED_FORMAT == 1 && dense::TABLE_FORMAT == 1);
 
 /// Version of the queries to tables of a kind, and of the mapping from records to them.
 fn query_format(kind: TableKind, masks: Option<MaskSeed>) -> u32 {

@@ -80,17 +80,16 @@ impl Noise {
         let (ring, trace) = (parameters.ring(), parameters.trace());
         let degree = ring.degree() as f64;
         let switch = Self::product(ring, trace, 1, Self::fresh(ring));
-        let body = Self::bootstrapped_weight(parameters).plus(switch.times(degree));
+        let body = Self::bootstrapped_weight(parameters).times(1.0 / degree).plus(switch.times(degree));
         let squaring = switch.plus(Self::unit(ring, trace).times(degree.powi(3) / 48.0));
         let by_secret = body.times(degree / 2.0).plus(squaring);
         (body, by_secret)
     }
 
-    /// The noise of a gadget weight that a circuit bootstrap takes out of a rotation, without the noise of the trace.
+    /// The noise of the coefficient of a gadget weight that a circuit bootstrap takes out of a rotation, before the
+    /// trace, which keeps this coefficient alone.
     pub fn bootstrapped_weight(parameters: &BootstrapParameters) -> Noise {
-        let ring = parameters.ring();
-        let rotation = Self::rotation(ring, parameters.rotation(), parameters.lwe().dimension);
-        rotation.times(1.0 / ring.degree() as f64)
+        Self::rotation(parameters.ring(), parameters.rotation(), parameters.lwe().dimension)
     }
 
     /// The noise that an external product with a result of a circuit bootstrap adds.

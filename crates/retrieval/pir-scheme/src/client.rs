@@ -152,17 +152,17 @@ impl PirSecret {
     ) -> Result<Query, SchemeError> {
         shape.check_index(index)?;
         self.parameters.check_failure(shape, mode)?;
-        let (literal, seed) = (self.parameters.literal(), rng.seed());
+        let literal = self.parameters.literal();
         let bits = shape.index_bits();
         let bit = |i: u32| (index >> i & 1) as u32;
         Ok(match mode {
             Mode::Session => return Err(SchemeError::format("kind of queries", "session", "a number for the query")),
             Mode::Compact => {
-                let message = compact_message(shape, index);
+                let (message, seed) = (compact_message(shape, index), rng.seed());
                 Query::Compact { seed, body: self.words.encrypt(message, (&seed, 0), literal.compact, rng) }
             }
             Mode::Bits => {
-                let lwe = literal.bootstrap.lwe;
+                let (lwe, seed) = (literal.bootstrap.lwe, rng.seed());
                 // Bodies are public, and so is their rounding.
                 let body = |i: u32| self.lwe.encrypt(bit(i) << 31, (&seed, i.into()), lwe, rng);
                 let rounded = |body: u32| highest(body, literal.bit_body_bits);

@@ -12,7 +12,8 @@ pub enum Mode {
     Session,
     /// A seed and a few bits for each bit of the index: 45 bytes for 20 bits (Pirouette^H).
     Bits,
-    /// One RLWE ciphertext of about 13 KB, and keys of a few MB (similar to Respire).
+    /// A seed and up to 80 coefficients of an RLWE ciphertext, at most 352 bytes, and keys of a few MB (similar to
+    /// Respire).
     Packed,
 }
 

@@ -78,7 +78,8 @@ impl PirParameters {
     /// Checks the literal.
     ///
     /// # Errors
-    /// If a ring or a gadget cannot be built, or anything has less than 128 bits of security.
+    /// If a ring or a gadget cannot be built, anything has less than 128 bits of security, or the bits of packed queries
+    /// would have more noise than bits that are bootstrapped.
     pub fn new(literal: PirLiteral) -> Result<Self, SchemeError> {
         Self::with_backend(literal, Backend::detect())
     }
@@ -132,7 +133,7 @@ impl PirParameters {
             host: None,
             placed: Mutex::default(),
         }));
-        // The noise of an answer is predicted for bits that were bootstrapped.
+        // The noise of an answer is predicted for bits that were bootstrapped, before the trace as after it.
         let (found, needed) = (parameters.packed_weight_noise(), Noise::bootstrapped_weight(parameters.bootstrap()));
         if found > needed {
             let (name, what) = (parameters.name(), "log2 of the noise of a weight of packed bits");

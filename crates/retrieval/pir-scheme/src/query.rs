@@ -9,7 +9,9 @@ use crate::packing::{packed, packed_bytes, unpacked};
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
 
-/// Version of queries to transformed tables and to encrypted entries.
+/// Version of queries to transformed tables and to encrypted entries, and of the mapping from records to these: it
+/// rises with [`ENTRY_FORMAT`](crate::ENTRY_FORMAT) and
+/// [`ENCRYPTED_FORMAT`](crate::encrypted::ENCRYPTED_FORMAT).
 pub const QUERY_FORMAT: u32 = 2;
 
 /// A query: seeds and the ciphertext parts that they do not determine. It does not reveal the index.

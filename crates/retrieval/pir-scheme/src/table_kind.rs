@@ -22,7 +22,7 @@ pub enum TableKind {
     /// modes.
     #[default]
     Transformed,
-    /// Bytes ([`crate::dense`]): 1.5 bytes of table for each byte of a cell, and queries of about 170 KB with the keys
+    /// Bytes ([`crate::dense`]): 1.5 bytes of table for each byte of a cell, and queries of about 147 KB with the keys
     /// of packed queries.
     Dense,
     /// Entries that the owner of the records has encrypted ([`crate::encrypted`]): 15 bytes for each byte of a cell,

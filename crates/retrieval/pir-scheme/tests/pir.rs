@@ -220,7 +220,9 @@ fn keys_queries_and_responses_of_other_forms_are_named() {
             assert!(error.contains(&format!("{length} bytes")), "{error}");
         }
     }
-    assert!(Query::from_bytes(&parameters, Mode::Packed, shape, &vec![0xFF; 13344]).is_err());
+    // Bits queries have nine words of five bits: three bits are not used.
+    let bits = Query::byte_len(&parameters, Mode::Bits, shape);
+    assert!(Query::from_bytes(&parameters, Mode::Bits, shape, &vec![0xFF; bits]).is_err());
     assert!(Response::from_bytes(&parameters, &vec![0xFF; Response::byte_len(&parameters)]).is_err());
     assert!(Response::from_bytes(&parameters, &[0; 9]).is_err());
 }

@@ -264,7 +264,10 @@ fn one_query_of_256_bytes_travels_in_44_and_comes_back_in_2008() {
     let layout = Layout::Index { records: 500, length: Length::Fixed(256) };
     let cells: Vec<Vec<u8>> = (0..500).map(|i| vec![i as u8; 256]).collect();
     let cells = Cells::new(&parameters(), layout, 1, &cells);
-    for (mode, bytes) in [(Mode::Compact, 36), (Mode::Session, 8), (Mode::Bits, 32 + (5 * 9usize).div_ceil(8))] {
+    // Packed: 7 weights for each of six bits of a row, two for each of three other bits.
+    let packed = 32 + 4 * (6 * 7 + 3 * 2);
+    let bits = 32 + (5 * 9usize).div_ceil(8);
+    for (mode, bytes) in [(Mode::Compact, 36), (Mode::Session, 8), (Mode::Bits, bits), (Mode::Packed, packed)] {
         let options = options(mode);
         let (mut pair, _) = Pair::new(Arc::clone(&cells), options);
         let query = pair.query(&[Question::Index(300)]).unwrap();

@@ -260,8 +260,7 @@ mod tests {
             assert!(find(metric, "64 records of 1536 bytes").baseline.is_some());
         }
         let noise = find("noise_over_prediction", "64 records of 1536 bytes, published").ours;
-        // The prediction for packed queries counts traces over all coefficients, which a few bits do not need.
-        assert!((0.05..1.5).contains(&noise), "published selectors: {noise}");
+        assert!((0.5..1.5).contains(&noise), "published selectors: {noise}");
         assert!(find("transciphered_expansion_time", "8 bits, 1 block").baseline.is_some());
         for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
             assert!(find(metric, "128 KB").ours > 0.0);

@@ -74,8 +74,8 @@ use crate::parameters::PirParameters;
 /// Version of the order of the bytes of a table, and of its packings.
 pub const TABLE_FORMAT: u32 = 1;
 
-/// Version of queries to tables, without and with public masks of their own ([`MaskSeed`]). Releases that know no such
-/// queries refuse it.
+/// Versions of queries to tables, without and with public masks of their own ([`MaskSeed`]), and of the mapping from
+/// records to tables: they rise with [`TABLE_FORMAT`]. Releases that know no such queries refuse them.
 pub const QUERY_FORMATS: [u32; 2] = [3, 4];
 
 /// Bits of data in each coefficient.

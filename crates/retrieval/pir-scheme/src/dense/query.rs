@@ -39,7 +39,8 @@ impl RowsQuery {
         Self::byte_len_of(parameters, rows, QUERY_BITS)
     }
 
-    /// Serialises the query to [`RowsQuery::byte_len`] bytes.
+    /// Serialises the query, with the bits that its words are rounded to: all of them for scores, which take
+    /// [`RowsQuery::byte_len`] bytes.
     pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
         let words: Vec<u32> = self.words.iter().map(|word| word >> (QUERY_BITS - self.word_bits)).collect();
         let mut bytes = packed(&words, self.word_bits);
@@ -52,7 +53,7 @@ impl RowsQuery {
     /// Reads a query from untrusted bytes.
     ///
     /// # Errors
-    /// If the length is wrong, or a residue is not below its prime.
+    /// If the length is wrong, bits that are not used are not zero, or a residue is not below its prime.
     pub fn from_bytes(parameters: &PirParameters, rows: usize, bytes: &[u8]) -> Result<Self, SchemeError> {
         Self::read(parameters, rows, QUERY_BITS, bytes)
     }
@@ -98,7 +99,7 @@ impl DenseQuery {
     /// Reads a query from untrusted bytes.
     ///
     /// # Errors
-    /// If the length is wrong, or a residue is not below its prime.
+    /// If the length is wrong, bits that are not used are not zero, or a residue is not below its prime.
     pub fn from_bytes(parameters: &PirParameters, shape: DenseShape, bytes: &[u8]) -> Result<Self, SchemeError> {
         let needed = Self::byte_len(parameters, shape);
         let wrong = || SchemeError::format("dense query", format!("{} bytes", bytes.len()), format!("{needed} bytes"));

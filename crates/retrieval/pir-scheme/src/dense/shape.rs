@@ -11,7 +11,7 @@ use crate::parameters::PirParameters;
 pub(super) const ROWS: u64 = 1 << 15;
 
 /// Bits of the words of queries to tables of up to [`ROWS`] rows.
-const FEWEST_WORD_BITS: u32 = 26;
+const FEW_WORD_BITS: u32 = 26;
 
 /// Most rows, so that queries stay below 4 MB.
 pub(super) const MAX_ROWS: u64 = 1 << 20;
@@ -78,11 +78,9 @@ impl DenseShape {
         1 << self.group_bits
     }
 
-    /// Bits of the words of a query, of at most [`QUERY_BITS`]. Their rounding errors add up over the rows, so four
-    /// times as many rows take one bit more.
+    /// Bits of the words of a query. Their rounding errors add up over the rows.
     pub(crate) fn word_bits(&self) -> u32 {
-        let log2_wider = self.rows.div_ceil(ROWS as usize).next_power_of_two().ilog2();
-        (FEWEST_WORD_BITS + log2_wider.div_ceil(2)).min(QUERY_BITS)
+        if self.rows <= ROWS as usize { FEW_WORD_BITS } else { QUERY_BITS }
     }
 
     /// Cells in a row of a group.

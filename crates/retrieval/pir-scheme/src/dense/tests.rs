@@ -215,7 +215,7 @@ fn tables_of_another_shape_are_refused() {
 /// The noise of packed ciphertexts, before selection and rounding hide it.
 #[test]
 fn noise_of_rows_and_packing_is_as_predicted() {
-    // With few rows the packing has nearly all of the noise, with many the rows have a third.
+    // With few rows the packing has two thirds of the noise, with many the rows have nearly all.
     for rows in [2000, 1 << 15] {
         let mut fixture = Fixture::new(rows, 2048, 0, 1, false);
         let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
@@ -271,8 +271,12 @@ fn shapes_and_queries_that_do_not_fit_are_refused() {
     for wrong in [&bytes[1..], &[&bytes[..], &[0]].concat()[..], &[]] {
         assert!(matches!(DenseQuery::from_bytes(&parameters, fixture.shape, wrong), Err(SchemeError::Format { .. })));
     }
+    // A residue above its prime, in the last polynomial.
     let mut large = bytes.clone();
-    large[bytes.len() - 16..].fill(0xFF);
+    let selection = crate::PackedBits::byte_len(crate::packed_bits::weights(
+        &crate::dense::selection_gadgets(&parameters, fixture.shape).unwrap(),
+    ));
+    large[bytes.len() - selection - 16..bytes.len() - selection].fill(0xFF);
     assert!(DenseQuery::from_bytes(&parameters, fixture.shape, &large).is_err());
     let shape = DenseShape { cells: 6000, rows: 750, ..fixture.shape };
     let other = secret.dense_query(shape, 3, &mut fixture.rng).unwrap();
@@ -293,5 +297,6 @@ fn shapes_keep_queries_short_and_packings_smaller_than_the_data() {
         assert!(shape.rows <= 1 << 15, "{shape:?}");
         assert!(shape.table_bytes(&parameters) as u64 >= cells * cell_bytes as u64);
         assert!(DenseQuery::byte_len(&parameters, shape) < 147_000);
+        assert_eq!(shape.word_bits(), 26);
     }
 }

@@ -47,7 +47,7 @@ pub mod dense {
     /// Room that tables of records by key leave ("pir: database": 24.67 for 16 of each byte).
     pub const ROOM_BY_KEY: f64 = 24.67 / 16.0;
     /// Bytes of a query, of a shard's partial answer, and of the answer ("pir: shards").
-    pub const QUERY_BYTES: f64 = 168_000.0;
+    pub const QUERY_BYTES: f64 = 146_600.0;
     pub const PARTIAL_BYTES: f64 = 26_624.0;
     pub const ANSWER_BYTES: f64 = 4_736.0;
     /// Seconds for adding the partial answers of eight shards ("pir: shards").
@@ -61,6 +61,7 @@ pub mod dense {
 
 #[cfg(test)]
 mod tests {
+    use unspoken_pir_scheme::dense::{DenseQuery, DenseShape};
     use unspoken_pir_scheme::{Mode, PreparedKeys, Preset, SeededKeys};
 
     use super::dense;
@@ -68,9 +69,11 @@ mod tests {
     #[test]
     fn lengths_of_keys_are_those_of_the_parameters() {
         let parameters = Preset::N11.build().unwrap();
+        let shape = DenseShape::new(&parameters, 1 << 25, 256).unwrap();
         let lengths = [
             (SeededKeys::byte_len(&parameters, Mode::Packed), dense::KEY_BYTES),
             (PreparedKeys::memory_bytes(&parameters, Mode::Packed), dense::KEY_MEMORY),
+            (DenseQuery::byte_len(&parameters, shape) as u64, dense::QUERY_BYTES),
         ];
         for (needed, found) in lengths {
             assert!((needed as f64 / found - 1.0).abs() < 0.01, "{needed} {found}");
