@@ -78,8 +78,8 @@ impl PirParameters {
     /// Checks the literal.
     ///
     /// # Errors
-    /// If a ring or a gadget cannot be built, anything has less than 128 bits of security, or the bits of packed queries
-    /// would have more noise than bits that are bootstrapped.
+    /// If a ring or a gadget cannot be built, anything has less than 128 bits of security, or the bits of packed
+    /// queries would have more noise than bits that are bootstrapped.
     pub fn new(literal: PirLiteral) -> Result<Self, SchemeError> {
         Self::with_backend(literal, Backend::detect())
     }

@@ -20,8 +20,8 @@ use crate::progress::Bars;
 /// are stored without padding; otherwise every cell is as long as the longest record. `unspoken pir info` shows the
 /// cost of queries; `unspoken serve --pir` serves the database.
 ///
-/// There are two kinds of tables. Transformed ones take 16 bytes for each byte of data and answer queries of at
-/// most 352 bytes. Dense ones take 1.5 bytes, are read at the speed of memory, answer many clients in one pass, and need
+/// There are two kinds of tables. Transformed ones take 16 bytes for each byte of data and answer queries of at most
+/// 352 bytes. Dense ones take 1.5 bytes, are read at the speed of memory, answer many clients in one pass, and need
 /// queries of about 147 KB. --explain compares them for the records at hand.
 ///
 /// Encrypted tables are for a service that must not read the records: the database stays here, and `unspoken pir
