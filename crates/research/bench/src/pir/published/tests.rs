@@ -22,7 +22,7 @@ fn small() -> PirParameters {
                 degree,
                 primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),
             },
-            lwe: LweLiteral { dimension: 40, error_terms: 14 },
+            lwe: LweLiteral { dimension: 48, error_terms: 14 },
             rotation: GadgetLiteral { log2_base: 9, levels: 5 },
             trace: GadgetLiteral { log2_base: 3, levels: 16 },
             output: GadgetLiteral { log2_base: 4, levels: 7 },
