@@ -36,11 +36,15 @@ impl PirParameters {
         self.scale(self.0.literal.plaintext_bits)
     }
 
+    /// The modulus `Q` of the computation's ring.
+    pub(crate) fn modulus(&self) -> i128 {
+        self.ring().chain().iter().map(|&q| i128::from(q)).product()
+    }
+
     /// Scale of a unit of data of `plaintext_bits` bits: `Q` divided by the plaintext modulus, rounded.
     pub(crate) fn scale(&self, plaintext_bits: u32) -> i128 {
-        let product: i128 = self.ring().chain().iter().map(|&q| i128::from(q)).product();
         let modulus = 1i128 << plaintext_bits;
-        (product + modulus / 2) / modulus
+        (self.modulus() + modulus / 2) / modulus
     }
 
     /// Predicted noise of the phase of a response, as a fraction of the modulus, for a table of a shape.

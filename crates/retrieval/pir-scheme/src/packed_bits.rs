@@ -54,13 +54,10 @@ impl PackedBits {
         if needed == 0 {
             return Ok(Vec::new());
         }
-        let count = coefficients(gadgets);
-        let modulus: u128 = ring.chain().iter().map(|&q| u128::from(q)).product();
+        let (count, modulus) = (coefficients(gadgets), keys.parameters.modulus());
         let mut body = vec![0; ring.degree()];
         let places = body.iter_mut().step_by(ring.degree() / count);
-        // A modulus has at most 63 bits.
-        let integer = |word: u32| ((u128::from(word) * modulus + (1 << 31)) >> u32::BITS) as i64;
-        places.zip(&self.bodies).for_each(|(place, &word)| *place = integer(word));
+        places.zip(&self.bodies).for_each(|(place, &word)| *place = integer(word, modulus));
         let whole = RlweCiphertext::expand(ring, &ring.evaluate_i64(&body, ring.basis())?, &self.seed)?;
         let weights = keys.conversion.trace().coefficients(&whole, count)?;
         let mut rest = weights.as_slice();
@@ -106,6 +103,11 @@ impl PirParameters {
     }
 }
 
+/// The integer modulo `modulus`, of at most 63 bits, that is nearest to a fraction of it in units of `2^-32`.
+fn integer(fraction: u32, modulus: i128) -> i64 {
+    ((i128::from(fraction) * modulus + (1 << (u32::BITS - 1))) >> u32::BITS) as i64
+}
+
 /// Number of weights of the bits of these gadgets.
 pub(crate) fn weights(gadgets: &[DigitGadget]) -> usize {
     gadgets.iter().map(DigitGadget::levels).sum()
@@ -114,4 +116,38 @@ pub(crate) fn weights(gadgets: &[DigitGadget]) -> usize {
 /// Number of coefficients that are taken out: one for each weight, rounded up to a power of two.
 fn coefficients(gadgets: &[DigitGadget]) -> usize {
     weights(gadgets).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dense::{DenseQuery, DenseShape};
+    use crate::{DatabaseShape, Mode, Preset, Query};
+
+    #[test]
+    fn rounded_coefficients_come_back_within_half_a_unit() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let (ring, modulus) = (parameters.ring(), parameters.modulus());
+        let ends = [0, 1, -1, modulus / 2, -modulus / 2, modulus / 3, (modulus >> 33) + 1, -(modulus >> 33) - 1];
+        let mut coefficients = vec![0; ring.degree()];
+        coefficients.iter_mut().zip(ends).for_each(|(place, value)| *place = value as i64);
+        let mut poly = ring.evaluate_i64(&coefficients, ring.basis()).unwrap();
+        ring.to_coefficients(&mut poly).unwrap();
+        let fractions = ring.fractions(&poly).unwrap();
+        for (&coefficient, &fraction) in coefficients.iter().zip(fractions.iter()) {
+            let error = (i128::from(integer(fraction, modulus)) - i128::from(coefficient)).rem_euclid(modulus);
+            assert!(error.min(modulus - error) <= (modulus >> 33) + (modulus >> 35) + 1, "{coefficient}: {error}");
+        }
+    }
+
+    #[test]
+    fn queries_have_the_lengths_that_the_documents_state() {
+        let parameters = Preset::N11.build().unwrap();
+        for (log2_pieces, bytes, dense) in [(20, 312, 146_556), (22, 328, 146_580), (25, 352, 146_616)] {
+            let shape = DatabaseShape::new(&parameters, 1 << log2_pieces).unwrap();
+            assert_eq!(Query::byte_len(&parameters, Mode::Packed, shape), bytes);
+            let shape = DenseShape::new(&parameters, 1 << log2_pieces, 256).unwrap();
+            assert_eq!(DenseQuery::byte_len(&parameters, shape), dense);
+        }
+    }
 }

@@ -273,10 +273,8 @@ fn shapes_and_queries_that_do_not_fit_are_refused() {
     }
     // A residue above its prime, in the last polynomial.
     let mut large = bytes.clone();
-    let selection = crate::PackedBits::byte_len(crate::packed_bits::weights(
-        &crate::dense::selection_gadgets(&parameters, fixture.shape).unwrap(),
-    ));
-    large[bytes.len() - selection - 16..bytes.len() - selection].fill(0xFF);
+    let end = bytes.len() - query.selection.to_bytes().len();
+    large[end - 16..end].fill(0xFF);
     assert!(DenseQuery::from_bytes(&parameters, fixture.shape, &large).is_err());
     let shape = DenseShape { cells: 6000, rows: 750, ..fixture.shape };
     let other = secret.dense_query(shape, 3, &mut fixture.rng).unwrap();
@@ -299,4 +297,7 @@ fn shapes_keep_queries_short_and_packings_smaller_than_the_data() {
         assert!(DenseQuery::byte_len(&parameters, shape) < 147_000);
         assert_eq!(shape.word_bits(), 26);
     }
+    let more_rows =
+        DenseShape { cells: (1 << 15) + 1, cell_bytes: 2048, rows: (1 << 15) + 1, group_bits: 0, masks: None };
+    assert_eq!(more_rows.word_bits(), crate::dense::QUERY_BITS);
 }
