@@ -211,10 +211,10 @@ fn shared_scores_have_noise_and_labels_that_follow() {
         }
     }
     assert!(client.share(&answers, 46).is_err());
-    // Noise that decides labels says so.
-    let noisy = client.share(&answers, 40).unwrap();
-    assert!(client.certainty(&noisy[0], 40).unwrap() < 0.999);
-    assert!(client.certainty(&noisy[0], 1).unwrap() > 0.999);
+    // Noise that decides labels says so. Scores with much noise may be equal: nothing is said of them under less noise.
+    let certainty = |bits| client.certainty(&client.share(&answers, bits).unwrap()[0], bits).unwrap();
+    assert!(certainty(40) < 0.999);
+    assert!(certainty(1) > 0.999);
 }
 
 #[test]
