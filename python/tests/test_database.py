@@ -326,14 +326,15 @@ def test_compaction_keeps_the_content(codes):
     assert all(each.done == each.total for each in seen[-1:])
 
 
-def test_dense_tables_answer_packed_queries(tmp_path):
-    db = build(tmp_path / "dense", CODES, tables="dense")
+@pytest.mark.parametrize("tables", ["dense", "wide"])
+def test_dense_tables_answer_packed_queries(tmp_path, tables):
+    db = build(tmp_path / tables, CODES, tables=tables)
     info = db.info()
-    assert (info.tables, set(info.costs), db["A00"]) == ("dense", {"packed"}, b"Cholera")
+    assert (info.tables, set(info.costs), db["A00"]) == (tables, {"packed"}, b"Cholera")
     with db.edit() as change:
         change["A00"] = "changed"
     assert db["A00"] == b"changed"
-    with pytest.raises(unspoken.ConfigurationError, match="transformed, dense or encrypted"):
+    with pytest.raises(unspoken.ConfigurationError, match="transformed, dense, wide or encrypted"):
         build(tmp_path / "other", CODES, tables="sparse")
 
 

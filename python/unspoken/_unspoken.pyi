@@ -75,7 +75,7 @@ class _DatabaseInfo(TypedDict):
     cell_bytes: int
     candidates: int
     planes: int
-    tables: Literal["transformed", "dense", "encrypted"]
+    tables: Literal["transformed", "dense", "wide", "encrypted"]
     load: float
     table_bytes: int
     changed_entries: int

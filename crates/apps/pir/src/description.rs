@@ -24,7 +24,7 @@ const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSIO
 fn most_queries(kind: TableKind) -> u32 {
     match kind {
         TableKind::Transformed => 16,
-        TableKind::Dense => 4,
+        TableKind::Dense | TableKind::Wide => 4,
         // Each reads all entries.
         TableKind::Encrypted => 4,
     }
@@ -164,6 +164,7 @@ impl ApplicationDescription for Description {
         let kind = match proto::TableKind::try_from(message.tables) {
             Ok(proto::TableKind::Transformed) => TableKind::Transformed,
             Ok(proto::TableKind::Dense) => TableKind::Dense,
+            Ok(proto::TableKind::Wide) => TableKind::Wide,
             Ok(proto::TableKind::Encrypted) => TableKind::Encrypted,
             Err(_) => {
                 let needed = "a kind that this release knows; update the older side";
@@ -197,7 +198,7 @@ const _: () = assert!(ENTRY_FORMAT == 1 && ENCRYPTED_FORMAT == 1 && dense::TABLE
 fn query_format(kind: TableKind, masks: Option<MaskSeed>) -> u32 {
     match kind {
         TableKind::Transformed | TableKind::Encrypted => QUERY_FORMAT,
-        TableKind::Dense => dense::QUERY_FORMATS[usize::from(masks.is_some())],
+        TableKind::Dense | TableKind::Wide => dense::QUERY_FORMATS[usize::from(masks.is_some())],
     }
 }
 
@@ -205,6 +206,7 @@ fn kind_message(kind: TableKind) -> proto::TableKind {
     match kind {
         TableKind::Transformed => proto::TableKind::Transformed,
         TableKind::Dense => proto::TableKind::Dense,
+        TableKind::Wide => proto::TableKind::Wide,
         TableKind::Encrypted => proto::TableKind::Encrypted,
     }
 }
@@ -218,7 +220,7 @@ fn read_mask_seed(kind: TableKind, bytes: &[u8]) -> Result<Option<MaskSeed>, Pir
     let wrong = |needed| PirError::mismatch("seed of masks", format!("{} bytes", bytes.len()), needed);
     match (kind, bytes) {
         (_, []) => Ok(None),
-        (TableKind::Dense, bytes) => {
+        (kind, bytes) if kind.is_dense() => {
             let seed = bytes.try_into().map_err(|_| wrong("16 bytes, or none"))?;
             Ok(Some(MaskSeed(seed)))
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rayon::prelude::*;
 use unspoken_pir_scheme::{
     DatabaseVersion, PirParameters, PlaneShape, Planes, PreparedKeys, Query, Response, SchemeError, Staleness,
-    TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
+    VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{
     ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf, together,
@@ -233,10 +233,7 @@ impl<V: VersionedDatabase> ServerHalf for PirServer<V> {
             answer_bytes,
             // Responses need twice their length before they are packed.
             working_bytes: computed + 2 * answer_bytes as u64,
-            most_together: match description.tables().kind() {
-                TableKind::Transformed | TableKind::Encrypted => 1,
-                TableKind::Dense => DENSE_WAITING,
-            },
+            most_together: if description.tables().kind().is_dense() { DENSE_WAITING } else { 1 },
             waits_for_others: false,
         }
     }
@@ -256,9 +253,9 @@ impl<V: VersionedDatabase> ServerHalf for PirServer<V> {
     /// Requests to dense tables are answered together, up to the queries of one pass.
     fn group(&self, request: &Request<'_, PreparedKeys>) -> Group {
         let description = self.description();
-        match description.tables().kind() {
-            TableKind::Transformed | TableKind::Encrypted => Group::ALONE,
-            TableKind::Dense => message::dense_group(&description, request.query),
+        match description.tables().kind().is_dense() {
+            true => message::dense_group(&description, request.query),
+            false => Group::ALONE,
         }
     }
 

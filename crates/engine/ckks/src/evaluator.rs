@@ -14,7 +14,6 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
-use crate::memory::ROWS_TOGETHER;
 use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
 use crate::scale::{check_scales, round_constant};
@@ -416,29 +415,17 @@ impl Arithmetic for Evaluator<'_> {
         let (parameters, ring) = (self.parameters(), self.parameters().ring());
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
         self.check_rotations(OPERATION, &elements, parameters.basis(level).chain)?;
+        let encoded = rows.par_iter().map(|row| {
+            let pairs = row.par_iter().map(|&(index, factor)| Ok((index, factor.encoded_extended(self.encoder)?)));
+            pairs.collect::<Result<Vec<_>, CkksError>>()
+        });
+        let rows = encoded.collect::<Result<Vec<_>, _>>()?;
         let input = self.lowered(a, level)?;
-        let hoisted = input.inner.hoist(ring)?;
-        let rotated: Vec<ExtendedCiphertext> = elements
-            .iter()
-            .map(|&element| hoisted.automorphism_extended(ring, element, self.keys))
-            .collect::<Result<_, _>>()?;
-        let inputs: Vec<[&Poly; 2]> = rotated.iter().map(|r| r.components().each_ref()).collect();
+        let sums = input.inner.hoist(ring)?.product_sums(ring, &elements, &rows, self.keys)?;
         let to = parameters.basis(level - 1);
         let scale = a.scale * scale / parameters.level_modulus(level);
-        let mut results = Vec::with_capacity(rows.len());
-        for together in rows.chunks(ROWS_TOGETHER) {
-            let mut rows: Vec<Vec<(usize, &Poly)>> = Vec::with_capacity(together.len());
-            for row in together {
-                let pairs = row.par_iter().map(|&(index, factor)| Ok((index, factor.encoded_extended(self.encoder)?)));
-                rows.push(pairs.collect::<Result<_, CkksError>>()?);
-            }
-            let sums = ring.product_sums(&inputs, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
-            for sum in sums {
-                let components = sum.iter().map(|sum| ring.rescale_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
-                results.push(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: level - 1, scale });
-            }
-        }
-        Ok(results)
+        let divide = |sum: ExtendedCiphertext| Ok(Ciphertext { inner: sum.divide(ring, to)?, level: level - 1, scale });
+        sums.into_iter().map(divide).collect()
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {

@@ -14,10 +14,6 @@ use crate::parameters::CkksParameters;
 /// transform, coefficients before and after rounding.
 const ENCODING_NUMBERS: usize = 5;
 
-/// Sums of products with rotations of one vector that are computed in one pass over the rotations. A pass reads all
-/// rotations from memory, which takes longer than the products.
-pub(crate) const ROWS_TOGETHER: usize = 8;
-
 /// Bytes of `limbs` limbs.
 pub(crate) fn bytes(ring: &Ring, limbs: usize) -> u64 {
     (limbs * ring.poly_bytes(Basis::chain(1))) as u64

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use num_complex::Complex64;
-use unspoken_ring::Poly;
+use unspoken_ring::{Poly, SubringPoly};
 
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -20,7 +20,7 @@ pub struct PreparedVector {
     scale: f64,
     encoded: OnceLock<Poly>,
     /// The encoding over the extended basis, for products with undivided rotations.
-    extended: OnceLock<Poly>,
+    extended: OnceLock<SubringPoly>,
 }
 
 impl PreparedVector {
@@ -66,13 +66,14 @@ impl PreparedVector {
         Ok(self.encoded.get_or_init(|| poly))
     }
 
-    pub(crate) fn encoded_extended(&self, encoder: &Encoder) -> Result<&Poly, CkksError> {
+    pub(crate) fn encoded_extended(&self, encoder: &Encoder) -> Result<&SubringPoly, CkksError> {
         if let Some(encoded) = self.extended.get() {
             return Ok(encoded);
         }
         let parameters = encoder.parameters();
         let basis = parameters.ring().switching_basis(parameters.basis(self.level));
         let poly = encoder.encode_extended(&self.values, (self.level, basis), self.scale)?;
+        let poly = parameters.ring().into_subring(poly, 1)?;
         Ok(self.extended.get_or_init(|| poly))
     }
 

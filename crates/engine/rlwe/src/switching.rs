@@ -24,16 +24,6 @@ impl ExtendedCiphertext {
         self.components
     }
 
-    /// The two components.
-    pub fn components(&self) -> &[Poly; 2] {
-        &self.components
-    }
-
-    /// The basis of its modulus, without the special primes.
-    pub fn basis(&self) -> Basis {
-        self.components[0].basis().without_special()
-    }
-
     /// Divides by `P` and rescales to `to` at once, rounding ([`Ring::rescale_round`]).
     ///
     /// # Errors
@@ -115,15 +105,6 @@ impl Ciphertext {
         let restrict = |c: &Poly| ring.restricted(c, basis);
         Ok(Ciphertext { components: self.components.iter().map(restrict).collect::<Result<_, _>>()? })
     }
-
-    /// `P` times the ciphertext, over [`Ring::switching_basis`].
-    ///
-    /// # Errors
-    /// If there are not two components.
-    pub fn lift(&self, ring: &Ring) -> Result<ExtendedCiphertext, RlweError> {
-        let [c0, c1] = self.pair("lift")?;
-        Ok(ExtendedCiphertext { components: [ring.lift_special(c0)?, ring.lift_special(c1)?] })
-    }
 }
 
 impl Hoisted<'_> {
@@ -139,27 +120,6 @@ impl Hoisted<'_> {
         let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis())?;
         let switched = ring.gadget_product_hoisted(&self.digits, key)?;
         finish_automorphism(ring, &self.ciphertext.components[0], switched, element)
-    }
-
-    /// The image under `X -> X^element` before the division by `P`.
-    ///
-    /// # Errors
-    /// If the key is missing.
-    pub fn automorphism_extended(
-        &self,
-        ring: &Ring,
-        element: u64,
-        keys: &EvaluationKeys,
-    ) -> Result<ExtendedCiphertext, RlweError> {
-        const OPERATION: &str = "hoisted automorphism";
-        if element == 1 {
-            return self.ciphertext.lift(ring);
-        }
-        let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis())?;
-        let mut components = ring.hoisted_sum(&self.digits, &[(key, element)])?;
-        let image = ring.automorphism(&self.ciphertext.components[0], element)?;
-        ring.add_lifted_assign(&mut components[0], &image)?;
-        Ok(ExtendedCiphertext { components })
     }
 
     /// For each row, the sum of images times plaintext polynomials before the division by `P`: `(i, factor)` stands for

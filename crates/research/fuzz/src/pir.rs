@@ -164,11 +164,12 @@ pub static DESCRIBED: Target = Target {
     repair: |data| {
         let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
-        message.tables %= 3;
-        let (format, most) = [(QUERY_FORMAT, 16), (QUERY_FORMATS[0], 4), (QUERY_FORMAT, 4)][message.tables as usize];
+        message.tables %= 4;
+        let dense = (QUERY_FORMATS[0], 4);
+        let (format, most) = [(QUERY_FORMAT, 16), dense, (QUERY_FORMAT, 4), dense][message.tables as usize];
         message.query_format = format;
         match (message.tables, message.mask_seed.is_empty()) {
-            (1, false) => {
+            (1 | 3, false) => {
                 message.mask_seed.resize(16, 0);
                 message.query_format = QUERY_FORMATS[1];
             }
@@ -202,9 +203,10 @@ pub static DESCRIBED: Target = Target {
             DescriptionMessage { most_queries: 4, query_format: QUERY_FORMATS[0], tables: 1, ..by_index.clone() };
         let masks = vec![7; 16];
         let own_masks = DescriptionMessage { query_format: QUERY_FORMATS[1], mask_seed: masks, ..dense.clone() };
+        let wide = DescriptionMessage { tables: 3, ..own_masks.clone() };
         let encrypted = DescriptionMessage { most_queries: 4, tables: 2, ..by_index.clone() };
         let sealed = DescriptionMessage { sealing: vec![6; 16], ..by_index.clone() };
-        let described = [by_index, dense, own_masks, encrypted, sealed]
+        let described = [by_index, dense, own_masks, wide, encrypted, sealed]
             .map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
     },

@@ -196,9 +196,9 @@ impl Builder {
     /// description again, or a new seed.
     fn masks(&self, target: &Target) -> Result<Option<MaskSeed>, DatabaseError> {
         match (self.tables, target.masks) {
-            (TableKind::Dense, None) => Ok(Some(MaskSeed(self.seed_of(MASKS_SEED)?))),
-            (TableKind::Dense, masks) => Ok(masks),
-            (TableKind::Transformed | TableKind::Encrypted, _) => Ok(None),
+            (kind, _) if !kind.is_dense() => Ok(None),
+            (_, None) => Ok(Some(MaskSeed(self.seed_of(MASKS_SEED)?))),
+            (_, masks) => Ok(masks),
         }
     }
 

@@ -95,7 +95,9 @@ pub(crate) fn fingerprint(parameters: &PirParameters, kind: TableKind) -> String
             format!("{ENTRY_FORMAT} {numbers:?}")
         }
         TableKind::Encrypted => format!("encrypted {ENCRYPTED_FORMAT} {:?}", parameters.fingerprint()),
-        TableKind::Dense => format!("dense {TABLE_FORMAT} {:?} {:?}", ring.chain(), parameters.fingerprint()),
+        TableKind::Dense | TableKind::Wide => {
+            format!("{kind} {TABLE_FORMAT} {:?} {:?}", ring.chain(), parameters.fingerprint())
+        }
     };
     blake3::hash(depends.as_bytes()).to_hex()[..32].to_string()
 }

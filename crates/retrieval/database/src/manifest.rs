@@ -18,6 +18,7 @@ use crate::hashed::{other_format, publish_sealed, read_sealed};
 /// sealings, shards or masks of a database's own.
 fn format_of(manifest: &Manifest) -> u32 {
     match (manifest.tables, manifest.sealing, &manifest.shard) {
+        (TableKind::Wide, ..) => WIDE_FORMAT,
         _ if manifest.masks.is_some() => MASKS_FORMAT,
         (_, _, Some(_)) => SHARD_FORMAT,
         (TableKind::Encrypted, _, None) => ENCRYPTED_FORMAT,
@@ -33,13 +34,16 @@ const SHARD_FORMAT: u32 = 3;
 pub type SealingId = [u8; 16];
 
 /// The newest of these versions.
-const NEWEST_FORMAT: u32 = MASKS_FORMAT;
+const NEWEST_FORMAT: u32 = WIDE_FORMAT;
 
 /// The version of databases of encrypted entries.
 const ENCRYPTED_FORMAT: u32 = 4;
 
 /// The version of databases with dense tables that have masks of their own, and of their shards.
 const MASKS_FORMAT: u32 = 5;
+
+/// The version of databases with wide tables, and of their shards.
+const WIDE_FORMAT: u32 = 6;
 
 /// Content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -69,11 +69,16 @@ fn a_dense_database_of_an_earlier_release_is_read_and_changed_as_it_is() {
     assert!(database.refresh().unwrap());
     assert_eq!(ask(&database.snapshot(), 4), [9; 2000]);
     // Building the database again gives it masks of its own, while it is served.
-    let builder = Builder { tables: TableKind::Dense, replace: true, ..Builder::new(Preset::InsecureN11) };
-    let records = (0..5).map(|i| Ok::<_, std::io::Error>(Record { key: None, value: vec![i + 1; 2000] }));
-    builder.build(&dir, records, |_| (), &GO_ON).unwrap();
-    assert_eq!(manifest()["format"], 5);
-    assert!(database.refresh().unwrap());
-    assert!(database.snapshot().tables().masks().is_some());
-    assert_eq!(ask(&database.snapshot(), 4), [5; 2000]);
+    let mut masks = Vec::new();
+    for (tables, format) in [(TableKind::Dense, 5), (TableKind::Wide, 6)] {
+        let builder = Builder { tables, replace: true, ..Builder::new(Preset::InsecureN11) };
+        let records = (0..5).map(|i| Ok::<_, std::io::Error>(Record { key: None, value: vec![i + 1; 2000] }));
+        builder.build(&dir, records, |_| (), &GO_ON).unwrap();
+        assert_eq!(manifest()["format"], format);
+        assert!(database.refresh().unwrap());
+        masks.push(database.snapshot().tables().masks().unwrap());
+        assert_eq!(ask(&database.snapshot(), 4), [5; 2000]);
+    }
+    // Wide tables that replace dense ones keep the masks.
+    assert_eq!(masks[0], masks[1]);
 }

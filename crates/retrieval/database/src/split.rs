@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir_scheme::dense::{DenseSplit, MaskSeed};
-use unspoken_pir_scheme::{DatabaseVersion, ShardId};
+use unspoken_pir_scheme::{DatabaseVersion, ShardId, TableKind};
 
 use crate::build::Target;
 use crate::dense::DenseTables;
@@ -119,6 +119,9 @@ fn content_id(snapshot: &Snapshot, split: DenseSplit, cancel: &AtomicBool) -> Re
     let layout = serde_json::to_vec(&snapshot.layout()).map_err(|error| DatabaseError::Source(error.into()))?;
     hasher.update(&snapshot.parameters().fingerprint());
     hasher.update(&(layout.len() as u64).to_le_bytes()).update(&layout);
+    if snapshot.tables().kind() == TableKind::Wide {
+        hasher.update(b"wide");
+    }
     // Databases of earlier releases have no masks of their own, and keep their ids.
     if let Some(MaskSeed(masks)) = snapshot.tables().masks() {
         hasher.update(&masks);

@@ -25,17 +25,28 @@ pub enum TableKind {
     /// Bytes ([`crate::dense`]): 1.5 bytes of table for each byte of a cell, and queries of about 147 KB with the keys
     /// of packed queries.
     Dense,
+    /// As [`TableKind::Dense`], with half as many rows of twice the length: 2 bytes of table for each byte of a cell,
+    /// and queries of about 93 KB.
+    Wide,
     /// Entries that the owner of the records has encrypted ([`crate::encrypted`]): 15 bytes for each byte of a cell,
     /// queries of all modes, of the owner alone.
     Encrypted,
 }
 
 impl TableKind {
+    /// All kinds.
+    pub const ALL: [TableKind; 4] = [TableKind::Transformed, TableKind::Dense, TableKind::Wide, TableKind::Encrypted];
+
+    /// Whether the tables are bytes ([`crate::dense`]).
+    pub fn is_dense(self) -> bool {
+        matches!(self, TableKind::Dense | TableKind::Wide)
+    }
+
     /// The modes of queries that such tables answer.
     pub fn modes(self) -> &'static [Mode] {
         match self {
             TableKind::Transformed | TableKind::Encrypted => &Mode::ALL,
-            TableKind::Dense => &[Mode::Packed],
+            TableKind::Dense | TableKind::Wide => &[Mode::Packed],
         }
     }
 
@@ -44,7 +55,7 @@ impl TableKind {
         match self {
             TableKind::Transformed => parameters.piece_bytes(),
             TableKind::Encrypted => parameters.piece_bytes() - TAG_BYTES,
-            TableKind::Dense => {
+            TableKind::Dense | TableKind::Wide => {
                 cell_bytes.clamp(DenseShape::MIN_CELL_BYTES, parameters.ring().degree()).next_power_of_two()
             }
         }
@@ -60,7 +71,7 @@ impl TableKind {
         match self {
             TableKind::Transformed | TableKind::Encrypted => 1 << MAX_INDEX_BITS,
             // Journals have four bytes for the number of a cell.
-            TableKind::Dense => 1 << u32::BITS,
+            TableKind::Dense | TableKind::Wide => 1 << u32::BITS,
         }
     }
 
@@ -71,12 +82,12 @@ impl TableKind {
         cells: u64,
         cell_bytes: usize,
     ) -> Result<PlaneShape, SchemeError> {
+        let piece_bytes = self.piece_bytes(parameters, cell_bytes);
         Ok(match self {
             TableKind::Transformed => PlaneShape::Transformed(DatabaseShape::new(parameters, cells)?),
             TableKind::Encrypted => PlaneShape::Encrypted(DatabaseShape::new(parameters, cells)?),
-            TableKind::Dense => {
-                PlaneShape::Dense(DenseShape::new(parameters, cells, self.piece_bytes(parameters, cell_bytes))?)
-            }
+            TableKind::Dense => PlaneShape::Dense(DenseShape::new(parameters, cells, piece_bytes)?),
+            TableKind::Wide => PlaneShape::Dense(DenseShape::wide(parameters, cells, piece_bytes)?),
         })
     }
 }
@@ -86,6 +97,7 @@ impl std::fmt::Display for TableKind {
         f.write_str(match self {
             TableKind::Transformed => "transformed",
             TableKind::Dense => "dense",
+            TableKind::Wide => "wide",
             TableKind::Encrypted => "encrypted",
         })
     }
@@ -95,10 +107,8 @@ impl std::str::FromStr for TableKind {
     type Err = SchemeError;
 
     fn from_str(name: &str) -> Result<Self, SchemeError> {
-        let found = [TableKind::Transformed, TableKind::Dense, TableKind::Encrypted]
-            .into_iter()
-            .find(|kind| kind.to_string() == name);
-        found.ok_or_else(|| SchemeError::format("kind of tables", name, "transformed, dense or encrypted"))
+        let found = TableKind::ALL.into_iter().find(|kind| kind.to_string() == name);
+        found.ok_or_else(|| SchemeError::format("kind of tables", name, "transformed, dense, wide or encrypted"))
     }
 }
 

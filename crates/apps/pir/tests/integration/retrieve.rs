@@ -46,8 +46,8 @@ impl Cells {
     ) -> Arc<Self> {
         let tables = Tables::new(parameters, layout, kind).unwrap();
         let tables = match kind {
-            TableKind::Dense => tables.with_masks(MaskSeed([version as u8; 16])).unwrap(),
-            TableKind::Transformed | TableKind::Encrypted => tables,
+            kind if kind.is_dense() => tables.with_masks(MaskSeed([version as u8; 16])).unwrap(),
+            _ => tables,
         };
         let piece = |plane: usize, cell: &Vec<u8>| {
             let mut padded = cell.clone();
@@ -513,11 +513,11 @@ fn a_database_that_shrank_is_refused() {
 
 #[test]
 fn encrypted_tables_cannot_become_tables_of_the_service() {
-    let kinds = [TableKind::Transformed, TableKind::Dense, TableKind::Encrypted];
-    let [transformed, dense, encrypted] = kinds.map(|kind| describe(&parameters(), by_index().0, kind).unwrap());
+    let [transformed, dense, wide, encrypted] =
+        TableKind::ALL.map(|kind| describe(&parameters(), by_index().0, kind).unwrap());
     PirClient::check_change(&encrypted, &encrypted).unwrap();
     PirClient::check_change(&transformed, &encrypted).unwrap();
-    for other in [&transformed, &dense] {
+    for other in [&transformed, &dense, &wide] {
         let error = PirClient::check_change(&encrypted, other).unwrap_err().to_string();
         assert!(error.contains("needed encrypted ones, as before"), "{error}");
     }
@@ -561,15 +561,17 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
 
 #[test]
 fn descriptions_of_dense_tables_name_their_masks() {
-    let tables = Tables::new(&parameters(), by_index().0, TableKind::Dense).unwrap();
+    let of_kind = |kind| Tables::new(&parameters(), by_index().0, kind).unwrap();
+    let tables = of_kind(TableKind::Dense);
+    let wide = of_kind(TableKind::Wide).with_masks(MaskSeed([7; 16])).unwrap();
     let seeded = |byte| tables.clone().with_masks(MaskSeed([byte; 16])).unwrap();
     let bytes = |tables: &Tables| Description::new(tables).unwrap().to_bytes();
-    for tables in [&tables, &seeded(7)] {
+    for tables in [&tables, &seeded(7), &wide] {
         let read = Description::read(&bytes(tables), true).unwrap();
         assert_eq!(read.tables(), tables);
         assert_eq!(read.tables().masks(), tables.masks());
     }
-    assert!(tables != seeded(7) && seeded(8) != seeded(7));
+    assert!(tables != seeded(7) && seeded(8) != seeded(7) && wide != seeded(7));
     // Releases that share the masks of all databases read another version, and refuse it.
     let refused = |fields: &[u8]| {
         Description::read(&crate::damage::with_fields(&bytes(&seeded(7)), fields), true).unwrap_err().to_string()
@@ -603,8 +605,10 @@ fn answers_from_tables_with_other_masks_are_refused() {
 
 #[test]
 fn records_are_found_in_dense_tables() {
-    for (layout, cells) in [by_index(), by_key(&[("A00", "cholera"), ("A01", "typhoid")])] {
-        let cells = Cells::of_kind(&parameters(), layout, TableKind::Dense, 9, &cells);
+    let (by_index, by_key) = (by_index(), by_key(&[("A00", "cholera"), ("A01", "typhoid")]));
+    let tables = [(TableKind::Dense, &by_index), (TableKind::Dense, &by_key), (TableKind::Wide, &by_index)];
+    for (kind, &(layout, ref cells)) in tables {
+        let cells = Cells::of_kind(&parameters(), layout, kind, 9, cells);
         let (mut pair, _) = Pair::new(cells, options(Mode::Packed));
         let (questions, expected) = match layout {
             Layout::Index { .. } => ([4, 3].map(Question::Index), [Some(vec![4; 48]), None]),
@@ -616,11 +620,11 @@ fn records_are_found_in_dense_tables() {
         assert_eq!(found.collect::<Vec<_>>(), expected);
         let error = PirClient::open(pair.client.description().clone(), options(Mode::Compact), None);
         let error = error.err().unwrap().to_string();
-        assert!(error.contains("packed: the database has dense tables"), "{error}");
+        assert!(error.contains(&format!("packed: the database has {kind} tables")), "{error}");
         // A request of another kind of queries.
         let other = with_checksum(Mode::Compact, vec![1; 36]);
         let error = pair.try_answer(&other).unwrap_err();
-        assert!(error.to_string().contains("dense tables"), "{error}");
+        assert!(error.to_string().contains(&format!("{kind} tables")), "{error}");
     }
 }
 

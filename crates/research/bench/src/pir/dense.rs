@@ -8,9 +8,11 @@ use std::time::Instant;
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
 use unspoken_pir_scheme::dense::{
-    DensePart, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, answer_in_phases, log2_failure,
+    DensePart, DenseQuery, DenseResponse, DenseSplit, DenseTable, answer_in_phases, log2_failure,
 };
-use unspoken_pir_scheme::{Mode, Phase, PirParameters, PirSecret, PreparedKeys};
+use unspoken_pir_scheme::{
+    Layout, Length, Mode, Phase, PirParameters, PirSecret, PlaneShape, PreparedKeys, TableKind, Tables,
+};
 use unspoken_ring::SecretRng;
 
 use super::table::record;
@@ -64,10 +66,10 @@ impl Load {
     /// One query on one thread.
     const SINGLE: Load = Load { queries: 1, threads: 1 };
 
-    fn case(self, size: Size) -> String {
+    fn case(self, of: &str) -> String {
         let queries = if self.queries == 1 { "1 query".into() } else { format!("{} queries", self.queries) };
         let cores = if self.threads == 1 { "" } else { ", all cores" };
-        format!("{}, {queries}{cores}", size.name)
+        format!("{of}, {queries}{cores}")
     }
 }
 
@@ -78,18 +80,26 @@ struct Clients {
     asked: u64,
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirParameters) -> anyhow::Result<()> {
-    let shape = DenseShape::new(pir, size.bytes / RECORD as u64, RECORD)?;
+pub(super) fn run(
+    harness: &mut Harness<'_>,
+    case: &Case,
+    (kind, size): (TableKind, Size),
+    pir: &PirParameters,
+) -> anyhow::Result<()> {
+    let layout = Layout::Index { records: size.bytes / RECORD as u64, length: Length::Fixed(RECORD as u32) };
+    let PlaneShape::Dense(shape) = Tables::new(pir, layout, kind)?.shape() else { return Ok(()) };
+    // Rows of passes over dense tables, which are most, do not name the kind.
+    let label = if kind == TableKind::Dense { size.name.to_owned() } else { format!("{}, {kind}", size.name) };
     let needed = DenseTable::needed_bytes(pir, &DensePart::whole(shape)) + SPARE_BYTES;
     if available_memory_bytes().is_some_and(|free| free < needed) {
-        harness.progress(format!("dense, {}: not measured, it needs {needed} bytes of memory", size.name));
+        harness.progress(format!("{kind}, {}: not measured, it needs {needed} bytes of memory", size.name));
         return Ok(());
     }
-    let peers = peers(harness, case, size)?;
-    harness.progress(format!("dense, {}: table", size.name));
+    let peers = if kind == TableKind::Dense { peers(harness, case, size)? } else { Vec::new() };
+    harness.progress(format!("{kind}, {}: table", size.name));
     let started = Instant::now();
     let table = DenseTable::build(pir, shape, |cell| record(cell, RECORD))?;
-    facts(harness, size, &table, started.elapsed().as_secs_f64())?;
+    facts(harness, (kind, size), &table, started.elapsed().as_secs_f64())?;
     let clients = RefCell::new(Clients::new(pir, case.passes.iter().copied().max().unwrap_or(1))?);
     let cores = MachineInfo::detect().cores;
     let several = pool(cores)?;
@@ -98,7 +108,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
         loads.push(Load { queries, threads: 1 });
         loads.extend((cores > 1).then_some(Load { queries, threads: cores }));
     }
-    harness.progress(format!("dense, {}: passes in turn", size.name));
+    harness.progress(format!("{kind}, {}: passes in turn", size.name));
     let single = &harness.single_thread;
     let mut operations: Vec<TimedOperation<'_, Pass>> = Vec::new();
     operations.push(Box::new(|| Ok(read(&table, single))));
@@ -116,7 +126,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
             "threads": load.threads, "backend": pir.ring().backend().name(), "clock": "wall",
             "repetitions": passes.len(),
         };
-        report(harness, (size, load), passes, &reading, &params);
+        report(harness, (load.case(&label), size, load), passes, &reading, &params);
         if load == Load::SINGLE {
             peers.iter().for_each(|peer| beside(harness, size, &table, passes, peer));
         }
@@ -155,10 +165,15 @@ fn beside(
 }
 
 /// Bytes, time of building, probability of failure.
-fn facts(harness: &mut Harness<'_>, size: Size, table: &DenseTable, seconds: f64) -> anyhow::Result<()> {
+fn facts(
+    harness: &mut Harness<'_>,
+    (kind, size): (TableKind, Size),
+    table: &DenseTable,
+    seconds: f64,
+) -> anyhow::Result<()> {
     let (pir, shape) = (table.parameters(), table.shape());
     let mut row = |metric, value| {
-        harness.value(metric, format!("{}, dense", size.name), value, None, params! { "clock": "wall" });
+        harness.value(metric, format!("{}, {kind}", size.name), value, None, params! { "clock": "wall" });
     };
     row(BUILD_TIME, seconds);
     row(Metric::less("memory_per_byte", "bytes"), table.memory_bytes() as f64 / size.bytes as f64);
@@ -181,12 +196,11 @@ fn read(table: &DenseTable, pool: &ThreadPool) -> Pass {
 
 fn report(
     harness: &mut Harness<'_>,
-    (size, load): (Size, Load),
+    (case, size, load): (String, Size, Load),
     passes: &[Pass],
     reading: &[f64],
     params: &Map<String, Value>,
 ) {
-    let case = load.case(size);
     let seconds: Vec<f64> = passes.iter().map(|pass| pass.seconds).collect();
     harness.row(PASS, &case, &seconds, Some((READING, reading)), params.clone());
     let rate = |queries: usize, seconds: &[f64]| [size.bytes as f64 * queries as f64 / median(seconds) / 1e9];

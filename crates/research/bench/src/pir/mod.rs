@@ -88,8 +88,8 @@ struct Case {
     repetitions: Repetitions,
     /// Loads of a service.
     loads: &'static [Load],
-    /// Sizes of dense tables.
-    dense: &'static [Size],
+    /// Dense tables: their kinds and sizes.
+    dense: &'static [(TableKind, Size)],
     /// Queries in a pass over a dense table.
     passes: &'static [usize],
     /// Sizes of the published forms.
@@ -108,7 +108,13 @@ const FULL: Case = Case {
         Load { tables: TableKind::Transformed, mode: Mode::Compact, clients: &[1, 8], queries: 16 },
         Load { tables: TableKind::Dense, mode: Mode::Packed, clients: &[1, 8, 64, 256], queries: 256 },
     ],
-    dense: &[MB_256, GB_1, GB_8],
+    dense: &[
+        (TableKind::Dense, MB_256),
+        (TableKind::Wide, MB_256),
+        (TableKind::Dense, GB_1),
+        (TableKind::Wide, GB_1),
+        (TableKind::Dense, GB_8),
+    ],
     passes: &[1, 8, 64],
     published: PublishedCase {
         index_bits: &[20, 22],
@@ -126,7 +132,7 @@ const QUICK: Case = Case {
         Load { tables: TableKind::Transformed, mode: Mode::Packed, clients: &[1, 8], queries: 16 },
         Load { tables: TableKind::Dense, mode: Mode::Packed, clients: &[1, 8], queries: 16 },
     ],
-    dense: &[MB_16],
+    dense: &[(TableKind::Dense, MB_16)],
     passes: &[1, 8],
     published: PublishedCase { index_bits: &[20], records: 1 << 9, repetitions: Repetitions::exactly(1) },
     cuts: &[Cut { size: MB_16, shards: 2 }],
@@ -154,8 +160,8 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> {
         sealed::run(harness)?;
     }
     let dense = harness.includes(DENSE);
-    for &size in case.dense.iter().filter(|_| dense) {
-        dense::run(harness, case, size, &parameters)?;
+    for &of in case.dense.iter().filter(|_| dense) {
+        dense::run(harness, case, of, &parameters)?;
     }
     let shards = harness.includes(SHARDS);
     for &cut in case.cuts.iter().filter(|_| shards) {
@@ -197,7 +203,9 @@ mod tests {
         const CLIENTS: &[usize] = &[1, 8];
         let load = |tables| Load { tables, mode: Mode::Packed, clients: CLIENTS, queries: 8 };
         let loads = Vec::leak(vec![load(TableKind::Transformed), load(TableKind::Dense)]);
-        let (passes, dense) = (&[1, 3], sizes);
+        let passes = &[1, 3];
+        let kinds = |&size| [(TableKind::Dense, size), (TableKind::Wide, size)];
+        let dense = Vec::leak(sizes.iter().flat_map(kinds).collect());
         let published = PublishedCase { index_bits: &[8], records: 64, repetitions: Repetitions::exactly(1) };
         let size = Size { name: "8 MB", bytes: 8 << 20, respire: None };
         let cuts = Vec::leak(vec![Cut { size, shards: 2 }]);
@@ -227,7 +235,7 @@ mod tests {
         assert_eq!(find("query_bytes", "1 MB, compact").ours, 36.0);
         assert_eq!(find("query_bytes", "1 MB, session").ours, 8.0, "a number and a body");
         assert!(find("key_bytes", "compact").ours > find("key_bytes", "packed").ours);
-        for case in ["1 MB, 1 query", "1 MB, 3 queries"] {
+        for case in ["1 MB, 1 query", "1 MB, 3 queries", "1 MB, wide, 1 query"] {
             let (all, rate) = (find("dense_pass_time", case), find("dense_rate", case));
             let phases: f64 = ["rows", "packing", "expansion", "selection"]
                 .iter()

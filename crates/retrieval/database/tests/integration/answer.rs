@@ -100,6 +100,7 @@ fn answers_from_transformed_tables_are_of_the_version_that_is_held() {
 #[test]
 fn answers_from_dense_tables_are_of_the_version_that_is_held() {
     answers_are_of_the_version_that_is_held(TableKind::Dense);
+    answers_are_of_the_version_that_is_held(TableKind::Wide);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Retrieval from dense tables: a byte of table and half a byte of packings for each byte of data, and larger queries.
+//! Retrieval from dense tables: a byte of table and half a byte of packings for each byte of data (a byte of them for
+//! [`DenseShape::wide`], whose queries are shorter), and larger queries.
 //!
 //! A table has a row of bytes for each word of a query. The first step multiplies it with the query, modulo 2^32, at
 //! the speed of memory, as in SimplePIR (Henzinger et al., USENIX Security 2023). Its results are LWE ciphertexts whose

@@ -7,8 +7,11 @@ use crate::error::SchemeError;
 use crate::parameters::PirParameters;
 
 /// Rows that [`DenseShape::new`] aims at, at most. With more rows queries are longer; with fewer, packings take more
-/// memory than the data.
+/// memory and time for each byte of data.
 pub(super) const ROWS: u64 = 1 << 15;
+
+/// Rows that [`DenseShape::wide`] aims at, at most.
+pub(super) const WIDE_ROWS: u64 = ROWS / 2;
 
 /// Bits of the words of queries to tables of up to [`ROWS`] rows.
 const FEW_WORD_BITS: u32 = 26;

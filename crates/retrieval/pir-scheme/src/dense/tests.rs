@@ -296,6 +296,9 @@ fn shapes_keep_queries_short_and_packings_smaller_than_the_data() {
         assert!(shape.table_bytes(&parameters) as u64 >= cells * cell_bytes as u64);
         assert!(DenseQuery::byte_len(&parameters, shape) < 147_000);
         assert_eq!(shape.word_bits(), 26);
+        let wide = DenseShape::wide(&parameters, cells, cell_bytes).unwrap();
+        assert!(wide.rows <= 1 << 14 && wide.groups() == 2 * shape.groups(), "{wide:?}");
+        assert!(DenseQuery::byte_len(&parameters, wide) < 94_500);
     }
     let more_rows =
         DenseShape { cells: (1 << 15) + 1, cell_bytes: 2048, rows: (1 << 15) + 1, group_bits: 0, masks: None };

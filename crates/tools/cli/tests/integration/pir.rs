@@ -157,7 +157,7 @@ fn kinds_of_tables_are_explained_and_built() {
     let said = text(&explain);
     assert!(said.contains("dense") && said.contains("recommended  --tables transformed"), "{said}");
     let json: Value = serde_json::from_str(&text(&[&explain[..], &["--json", "--link", "1"]].concat())).unwrap();
-    assert_eq!(json["choices"].as_array().unwrap().len(), 5, "{json}");
+    assert_eq!(json["choices"].as_array().unwrap().len(), 6, "{json}");
     assert!(complaint(&[&explain[..], &["--link", "0"]].concat()).contains("Mbit/s"));
     assert!(complaint(&["pir", "build", "--from", &csv]).contains("<DATABASE>"));
 

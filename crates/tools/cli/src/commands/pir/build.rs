@@ -20,9 +20,10 @@ use crate::progress::Bars;
 /// are stored without padding; otherwise every cell is as long as the longest record. `unspoken pir info` shows the
 /// cost of queries; `unspoken serve --pir` serves the database.
 ///
-/// There are two kinds of tables. Transformed ones take 16 bytes for each byte of data and answer queries of at most
+/// There are three kinds of tables. Transformed ones take 16 bytes for each byte of data and answer queries of at most
 /// 352 bytes. Dense ones take 1.5 bytes, are read at the speed of memory, answer many clients in one pass, and need
-/// queries of about 147 KB. --explain compares them for the records at hand.
+/// queries of about 147 KB. Wide ones are dense ones with 2 bytes and queries of about 93 KB. --explain compares them
+/// for the records at hand.
 ///
 /// Encrypted tables are for a service that must not read the records: the database stays here, and `unspoken pir
 /// declare` and `unspoken pir upload` bring its encryption to the service.
@@ -39,7 +40,7 @@ pub struct Arguments {
     records: RecordOptions,
     #[command(flatten)]
     oprf_key: OprfKeyOption,
-    /// Kind of the tables: transformed, dense or encrypted
+    /// Kind of the tables: transformed, dense, wide or encrypted
     #[arg(long, default_value = "transformed", value_parser = clap::value_parser!(TableKind))]
     tables: TableKind,
     /// Build nothing: show what each kind of tables and of queries would cost, and which is recommended

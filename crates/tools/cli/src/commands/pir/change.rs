@@ -81,7 +81,7 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
         TableKind::Encrypted => println!("version     {version}; `unspoken pir upload` brings it to the service"),
         _ => println!("version     {version}, which running services load"),
     }
-    if writer.table_kind() == TableKind::Dense {
+    if writer.table_kind().is_dense() {
         println!(
             "memory      33 MB at services for each changed group of the dense tables, until `unspoken pir compact`"
         );

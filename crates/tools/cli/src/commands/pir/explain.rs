@@ -68,7 +68,7 @@ impl Records {
         anyhow::ensure!(!self.lengths.is_empty(), "there are no records; a database has at least one");
         let mut choices = Vec::new();
         let mut refused = None;
-        for kind in [TableKind::Transformed, TableKind::Dense] {
+        for kind in [TableKind::Transformed, TableKind::Dense, TableKind::Wide] {
             match self.layout(parameters, kind, options).and_then(|layout| Tables::new(parameters, layout, kind)) {
                 Ok(tables) => choices.extend(kind.modes().iter().filter_map(|&mode| Choice::new(&tables, mode))),
                 Err(error) => refused = Some(error),
@@ -127,7 +127,7 @@ fn table_bytes(tables: &Tables) -> Option<u64> {
 /// of all the fixed part of dense queries, of which less than 0.01 s were measured.
 fn seconds(tables: TableKind, mode: Mode, table_bytes: u64) -> f64 {
     let (fixed, each) = match (tables, mode) {
-        (TableKind::Dense, _) => (0.02, 5.0e-11),
+        (TableKind::Dense | TableKind::Wide, _) => (0.02, 5.0e-11),
         (_, Mode::Compact | Mode::Session) => (1.6, 8.5e-11),
         (_, Mode::Bits) => (1.5, 8.5e-11),
         (_, Mode::Packed) => (0.03, 8.5e-11),
@@ -201,10 +201,11 @@ mod tests {
     }
 
     #[test]
-    fn small_databases_and_slow_links_need_short_queries_and_large_databases_dense_tables() {
+    fn slow_links_and_small_databases_have_shorter_queries() {
         const ALL: u64 = u64::MAX;
         assert_eq!(best(10_000, 256, 20e6, ALL), Some((TableKind::Transformed, Mode::Packed)));
-        assert_eq!(best(1 << 20, 256, 20e6, ALL), Some((TableKind::Dense, Mode::Packed)));
+        assert_eq!(best(1 << 20, 256, 20e6, ALL), Some((TableKind::Wide, Mode::Packed)));
+        assert_eq!(best(1 << 20, 256, 100e6, ALL), Some((TableKind::Dense, Mode::Packed)));
         assert_eq!(best(1 << 16, 256, 1e5, ALL), Some((TableKind::Transformed, Mode::Packed)));
         // More cells than an index of transformed tables has.
         assert_eq!(best(1 << 26, 1, 20e6, ALL), Some((TableKind::Dense, Mode::Packed)));
