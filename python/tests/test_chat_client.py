@@ -207,3 +207,10 @@ def test_control_c_stops_waiting_for_a_silent_service(half, tmp_path):
         out, err = child.finish(timeout=60)
     assert out.split() == ["interrupted"], err
     assert time.monotonic() - start < 10
+
+
+def test_options_of_sampling_are_read(half):
+    client = connected(half, None)
+    assert client.generate("a", temperature=0.7, stop="end", logprobs=2, logit_bias={3: -1.0}).text
+    with pytest.raises(TypeError, match="temprature"):
+        client.generate("a", temprature=1)

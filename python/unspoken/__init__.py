@@ -93,6 +93,7 @@ from unspoken._matrix_secret import MatrixSecret
 from unspoken._pir_client import PirClient
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._records import Records, read_records
+from unspoken._sampling import SamplingOptions
 from unspoken._search_client import SearchClient
 from unspoken._search_edit import SearchEdit
 from unspoken._search_index import SearchIndex, SearchInfo
@@ -173,6 +174,7 @@ __all__ = [
     "Progress",
     "Records",
     "RefusedError",
+    "SamplingOptions",
     "SearchClient",
     "SearchEdit",
     "SearchIndex",

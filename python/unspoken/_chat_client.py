@@ -15,6 +15,8 @@ from unspoken.errors import ConfigurationError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from unspoken._sampling import SamplingOptions
+
 _LOGGER = logging.getLogger("unspoken")
 
 ProgressOption = Union[bool, Callable[[_unspoken.Progress], object], None]
@@ -30,9 +32,15 @@ class Generation:
         The continuation, without the text that it continues. ``str(generation)`` is the same.
     tokens : tuple of int
         Its tokens.
-    end : {"end token", "maximum", "context"} or None
-        Why it ended: the model gave a token that ends a text, `max_tokens` were given, or the session
-        has no room for a further chunk. `None` while a stream is not at its end.
+    end : {"end token", "maximum", "context", "stop"} or None
+        Why it ended: the model gave a token that ends a text, `max_tokens` were given, the session has no
+        room for a further chunk, or one of the strings `stop` came. `None` while a stream is not at its end.
+    seed : int or None
+        Seed of the random choices; `None` if the most likely tokens were chosen.
+    logprobs : tuple or None
+        If asked for, for each token its log-probability and a tuple of the most likely tokens in its place,
+        each with its log-probability: those of the model, whatever the other options are. They contain the
+        noise of the encryption, which depends on the secret key: do not share them.
     passes : int
         Passes of the service: encrypted chunks of tokens that it ran.
     tokens_per_pass : float
@@ -53,7 +61,9 @@ class Generation:
 
     text: str = ""
     tokens: tuple[int, ...] = ()
-    end: Literal["end token", "maximum", "context"] | None = None
+    end: Literal["end token", "maximum", "context", "stop"] | None = None
+    seed: int | None = None
+    logprobs: tuple[tuple[float, tuple[tuple[int, float], ...]], ...] | None = None
     passes: int = 0
     tokens_per_pass: float = 0.0
     guessed: int = 0
@@ -147,7 +157,13 @@ class ChatClient(ServiceClient):
         self._model = _unspoken.LlamaModel.load(model)
 
     def generate(
-        self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
+        self,
+        private: str,
+        *,
+        public: str = "",
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
     ) -> Generation:
         """Continue a text without revealing its private part, nor the continuation.
 
@@ -163,6 +179,8 @@ class ChatClient(ServiceClient):
         progress : bool or callable, optional
             Instead of the client's. The stage ``"answering"`` counts the layers of a pass; its note has
             the numbers of the pass and of the tokens so far.
+        **sampling
+            How tokens are chosen: see `SamplingOptions`. By default, the most likely ones.
 
         Returns
         -------
@@ -172,7 +190,8 @@ class ChatClient(ServiceClient):
         Raises
         ------
         ConfigurationError
-            If there is no private text, or no token is wanted; nothing was sent.
+            If there is no private text, no token is wanted, or an option is out of range; nothing but keys
+            was sent.
         MismatchError
             If the text does not fit a session, or the model is not prepared for so few public tokens;
             nothing but keys was sent.
@@ -192,13 +211,20 @@ class ChatClient(ServiceClient):
         >>> generation = client.generate(" Anna has a fever.", public="Note to the doctor:")  # doctest: +SKIP
         >>> generation.text, generation.end, generation.seconds  # doctest: +SKIP
         """
-        stream = self._stream(private, public, max_tokens, self._progress if progress is None else progress)
+        progress = self._progress if progress is None else progress
+        stream = self._stream(private, public, max_tokens, progress, sampling)
         for _ in stream:
             pass
         return stream.generation
 
     def stream(
-        self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
+        self,
+        private: str,
+        *,
+        public: str = "",
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
     ) -> GenerationStream:
         """Continue a text as `generate` does; return an iterator over pieces of text as they come.
 
@@ -212,6 +238,8 @@ class ChatClient(ServiceClient):
             As for `generate`.
         progress : bool or callable, optional
             As for `generate`. By default, passes draw no bars, which would overwrite the text.
+        **sampling
+            As for `generate`.
 
         Returns
         -------
@@ -230,9 +258,11 @@ class ChatClient(ServiceClient):
         """
         if progress is None:
             progress = self._progress if callable(self._progress) else False
-        return self._stream(private, public, max_tokens, progress)
+        return self._stream(private, public, max_tokens, progress, sampling)
 
-    def _stream(self, private: str, public: str, max_tokens: int, progress: ProgressOption) -> GenerationStream:
+    def _stream(
+        self, private: str, public: str, max_tokens: int, progress: ProgressOption, sampling: SamplingOptions
+    ) -> GenerationStream:
         if max_tokens < 1:
             raise ConfigurationError(f"continue a text: found max_tokens={max_tokens}; needed 1 or more")
         before, tokens = self._model.tokens(public), self._model.tokens(private)
@@ -246,7 +276,7 @@ class ChatClient(ServiceClient):
                 len(uncovered),
             )
         with self._use_connection() as connection:
-            generation = connection.begin(before, tokens, max_tokens, progress)
+            generation = connection.begin(before, tokens, max_tokens, progress, sampling)
 
         def proceed() -> tuple[str | None, _unspoken._Generation]:
             with self._use_connection() as connection:

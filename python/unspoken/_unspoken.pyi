@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Callable, Literal, TypeAlias, TypedDict, TypeVar, final
 
@@ -38,7 +38,9 @@ class _Usage(TypedDict):
 
 class _Generation(TypedDict):
     tokens: tuple[int, ...]
-    end: Literal["end token", "maximum", "context"] | None
+    end: Literal["end token", "maximum", "context", "stop"] | None
+    seed: int | None
+    logprobs: tuple[tuple[float, tuple[tuple[int, float], ...]], ...] | None
     passes: int
     tokens_per_pass: float
     guessed: int
@@ -332,7 +334,12 @@ class Connection:
     def decrypt(self, questions: Any, answer: bytes) -> Any: ...
     def tag(self, data: bytes) -> bytes: ...
     def begin(
-        self, public: Sequence[int], private: Sequence[int], most: int, progress: _Progress
+        self,
+        public: Sequence[int],
+        private: Sequence[int],
+        most: int,
+        progress: _Progress,
+        sampling: Mapping[str, Any],
     ) -> LlamaGeneration: ...
     def proceed(self, generation: LlamaGeneration) -> str | None: ...
     def facts(self) -> dict[str, Any]: ...

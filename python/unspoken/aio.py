@@ -42,7 +42,16 @@ from unspoken._search_queries import Embed
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec, Unpack
 
-    from unspoken import CompressedTable, ConnectionOptions, Cost, FastText, MatrixSignature, ServiceOptions, Usage
+    from unspoken import (
+        CompressedTable,
+        ConnectionOptions,
+        Cost,
+        FastText,
+        MatrixSignature,
+        SamplingOptions,
+        ServiceOptions,
+        Usage,
+    )
 
     Arguments = ParamSpec("Arguments")
 
@@ -364,10 +373,17 @@ class ChatClient(_AsyncClient[unspoken.ChatClient]):
     generate = _awaited(unspoken.ChatClient.generate)
 
     async def stream(
-        self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
+        self,
+        private: str,
+        *,
+        public: str = "",
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
     ) -> GenerationStream:
         """Continue a text as `unspoken.ChatClient.stream` does; return an asynchronous iterator over its pieces."""
-        begin = functools.partial(self._client.stream, private, public=public, max_tokens=max_tokens, progress=progress)
+        stream = functools.partial(self._client.stream, private, public=public, max_tokens=max_tokens)
+        begin = functools.partial(stream, progress=progress, **sampling)
         return GenerationStream(self, await self._run(begin))
 
 

@@ -114,12 +114,6 @@ impl Logits {
     pub fn row(&self, token: usize) -> Option<&[f32]> {
         self.values.chunks_exact(self.vocabulary.max(1)).nth(token)
     }
-
-    /// The most likely token that follows a token of the chunk; the first of equal ones. The time does not depend on
-    /// the logits.
-    pub fn most_likely(&self, token: usize) -> Option<u32> {
-        self.row(token).map(constant_time::largest)
-    }
 }
 
 /// Does not print the content.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use unspoken_llama_model::{Chosen, Sampler, Sampling};
 use zeroize::Zeroizing;
 
-use crate::client::{Answer, Question};
+use crate::client::{Answer, Logits, Question};
 use crate::description::Description;
 use crate::drafts::Drafts;
 use crate::error::ChatError;
@@ -22,6 +23,8 @@ pub enum End {
     Maximum,
     /// No further chunk fits the session.
     Context,
+    /// [`PrivateGeneration::stop`] was called, for instance at a string that ends the text.
+    Stop,
 }
 
 impl fmt::Display for End {
@@ -30,6 +33,7 @@ impl fmt::Display for End {
             End::Token => "end token",
             End::Maximum => "maximum",
             End::Context => "context",
+            End::Stop => "stop",
         })
     }
 }
@@ -75,6 +79,9 @@ pub struct PrivateGeneration {
     chunks: usize,
     ends: Vec<u32>,
     most: usize,
+    sampler: Sampler,
+    /// What was chosen for each generated token.
+    chosen: Vec<Chosen>,
     state: State,
     statistics: Statistics,
 }
@@ -141,9 +148,46 @@ impl PrivateGeneration {
             chunks,
             ends: ends.to_vec(),
             most,
+            sampler: Sampler::greedy(),
+            chosen: Vec::new(),
             state: if most == 0 { State::Closed(End::Maximum) } else { State::Begin },
             statistics: Statistics::default(),
         })
+    }
+
+    /// Chooses tokens as these options say, with random numbers from a seed, in place of the most likely ones. Before
+    /// the first question.
+    ///
+    /// Drafts change nothing but the number of passes: with the same logits the tokens are those that a service would
+    /// give which runs one token in each pass.
+    ///
+    /// # Errors
+    /// If an option is out of range.
+    pub fn with_sampling(
+        self,
+        description: &Description,
+        sampling: Sampling,
+        seed: [u8; 32],
+    ) -> Result<Self, ChatError> {
+        let sampler = Sampler::new(sampling, seed, description.vocabulary(), &self.text)?;
+        Ok(PrivateGeneration { sampler, ..self })
+    }
+
+    /// Ends the generation after a number of its tokens, and forgets the others. The next question ends the session.
+    /// Nothing changes if it has fewer tokens. For texts that end at a string: when the client no longer asks depends
+    /// on the text then, as it does at a token that ends a text.
+    pub fn stop(&mut self, tokens: usize) {
+        if tokens > self.tokens().len() {
+            return;
+        }
+        self.text.truncate(self.generated + tokens);
+        self.chosen.truncate(tokens);
+        self.statistics.tokens = tokens;
+        self.state = match self.state {
+            State::Begin => State::Closed(End::Stop),
+            State::Closed(end) => State::Closed(end),
+            _ => State::Close(End::Stop),
+        };
     }
 
     /// The next question; `None` when the generation has ended, and while an answer is outstanding.
@@ -195,7 +239,7 @@ impl PrivateGeneration {
                 }
                 self.statistics.passes += 1;
                 let (chunk, tokens) = (*chunk, tokens.clone());
-                self.passed(chunk, &tokens, |place| logits.most_likely(place))
+                self.passed(chunk, &tokens, logits)
             }
             (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MAX_RESTARTS => {
                 let found = format!("a service that has lost it {} times", MAX_RESTARTS + 1);
@@ -215,13 +259,8 @@ impl PrivateGeneration {
         }
     }
 
-    /// The new tokens, from the most likely token after each token of a chunk.
-    fn passed(
-        &mut self,
-        chunk: u32,
-        sent: &[u32],
-        most_likely: impl Fn(usize) -> Option<u32>,
-    ) -> Result<Zeroizing<Vec<u32>>, ChatError> {
+    /// The new tokens, from the logits after each token of a chunk.
+    fn passed(&mut self, chunk: u32, sent: &[u32], logits: &Logits) -> Result<Zeroizing<Vec<u32>>, ChatError> {
         let mut new = Zeroizing::new(Vec::with_capacity(self.chunk_tokens));
         let first = self.private + chunk as usize * self.chunk_tokens;
         let behind = first + self.chunk_tokens;
@@ -234,13 +273,16 @@ impl PrivateGeneration {
         let mut place = self.text.len() - 1 - first;
         let mut end = None;
         loop {
-            let next = most_likely(place);
-            let next = next.ok_or_else(|| ChatError::mismatch("answer", "too few logits", "those of a whole chunk"))?;
+            let row = logits.row(place);
+            let row = row.ok_or_else(|| ChatError::mismatch("answer", "too few logits", "those of a whole chunk"))?;
+            let chosen = self.sampler.choose(row);
+            let next = chosen.token.token;
             if self.ends.contains(&next) {
                 end = Some(End::Token);
                 break;
             }
             self.text.push(next);
+            self.chosen.push(chosen);
             new.push(next);
             self.statistics.tokens += 1;
             if self.statistics.tokens == self.most {
@@ -273,6 +315,12 @@ impl PrivateGeneration {
     /// The generated tokens.
     pub fn tokens(&self) -> &[u32] {
         &self.text[self.generated..]
+    }
+
+    /// What was chosen for each generated token: log-probabilities, also of the alternatives that were asked for. They
+    /// contain the noise of the encryption, which depends on the secret key: they are for the holder of the key.
+    pub fn chosen(&self) -> &[Chosen] {
+        &self.chosen
     }
 
     /// All known tokens: prefix, public, private and generated ones.

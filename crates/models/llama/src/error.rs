@@ -39,6 +39,16 @@ pub enum InputError {
         /// Number of layers of the model.
         needed: usize,
     },
+    /// An option of sampling is out of range.
+    #[error("{option}: found {found}, needed {needed}")]
+    Sampling {
+        /// Name of the option.
+        option: &'static str,
+        /// Its value.
+        found: f64,
+        /// Values that are allowed.
+        needed: &'static str,
+    },
     /// The tokenizer refused the text or the ids.
     #[error("tokenizer: {0}")]
     Tokenizer(String),

@@ -1,4 +1,4 @@
-//! Greedy generation, and perplexity.
+//! Generation, and perplexity.
 
 use ndarray::{ArrayView1, s};
 
@@ -6,14 +6,16 @@ use crate::cache::KvCache;
 use crate::error::InputError;
 use crate::forward::Model;
 use crate::observe::Observer;
+use crate::sampling::Sampler;
 
-/// Tokens that a model generates, one after the other: always the most likely one. It ends before a token of `ends`, or
+/// Tokens that a model generates, one after the other, as a [`Sampler`] chooses them. It ends before a token of `ends`, or
 /// after the token that a full context gives. The first call of `next` runs no token through the model; each further
 /// call runs one.
 pub struct Generation<'a> {
     model: &'a Model,
     cache: KvCache,
     ends: Vec<u32>,
+    sampler: Sampler,
     state: State,
 }
 
@@ -27,14 +29,22 @@ enum State {
 }
 
 impl<'a> Generation<'a> {
-    /// Runs a prompt.
+    /// Runs a prompt. Each token is the most likely one.
     ///
     /// # Errors
     /// [`InputError`] if the prompt is empty, does not fit the context, or has a token outside the vocabulary.
     pub fn new(model: &'a Model, prompt: &[u32], ends: &[u32]) -> Result<Self, InputError> {
+        Self::sampled(model, prompt, ends, Sampler::greedy())
+    }
+
+    /// Runs a prompt. The sampler chooses each token.
+    ///
+    /// # Errors
+    /// The errors of [`Generation::new`].
+    pub fn sampled(model: &'a Model, prompt: &[u32], ends: &[u32], mut sampler: Sampler) -> Result<Self, InputError> {
         let mut cache = KvCache::new(&model.config);
-        let first = most_likely(model, prompt, &mut cache)?;
-        Ok(Generation { model, cache, ends: ends.to_vec(), state: State::First(first) })
+        let first = next_token(model, prompt, &mut cache, &mut sampler)?;
+        Ok(Generation { model, cache, ends: ends.to_vec(), sampler, state: State::First(first) })
     }
 
     /// Whether the context is full, so that no further token can be run.
@@ -50,7 +60,8 @@ impl Iterator for Generation<'_> {
         let token = match std::mem::replace(&mut self.state, State::Done) {
             State::First(token) => token,
             State::Run(last) if !self.is_full() => {
-                most_likely(self.model, &[last], &mut self.cache).expect("a token of the vocabulary, and room for it")
+                let next = next_token(self.model, &[last], &mut self.cache, &mut self.sampler);
+                next.expect("a token of the vocabulary, and room for it")
             }
             State::Run(_) | State::Done => return None,
         };
@@ -62,22 +73,11 @@ impl Iterator for Generation<'_> {
     }
 }
 
-/// Runs tokens and returns the most likely next one.
-fn most_likely(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Result<u32, InputError> {
+/// Runs tokens and chooses the next one.
+fn next_token(model: &Model, tokens: &[u32], cache: &mut KvCache, sampler: &mut Sampler) -> Result<u32, InputError> {
     let normed = model.forward(tokens, cache, &mut ())?;
     let logits = model.logits(normed.slice(s![normed.nrows() - 1.., ..]));
-    Ok(largest(logits.row(0)))
-}
-
-/// The place of the largest value; the first of equal ones.
-pub(crate) fn largest(values: ArrayView1<f32>) -> u32 {
-    let mut best = 0;
-    for (place, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = place;
-        }
-    }
-    best as u32
+    Ok(sampler.choose(&logits.row(0).to_vec()).token.token)
 }
 
 /// Perplexity of tokens: `exp` of the mean negative log likelihood of each token but the first, given those before it.

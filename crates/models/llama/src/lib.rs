@@ -3,6 +3,7 @@
 mod attention;
 mod cache;
 mod config;
+mod constant_time;
 mod error;
 mod forward;
 mod generate;
@@ -11,7 +12,9 @@ mod linear;
 mod observe;
 mod published;
 mod rotation;
+mod sampling;
 mod statistics;
+mod stops;
 mod tokenizer;
 mod weights;
 
@@ -26,6 +29,8 @@ pub use linear::linear;
 pub use observe::{Observer, Step};
 pub use published::{SHAPES, published};
 pub use rotation::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate, round_weights};
+pub use sampling::{Chosen, MAX_ALTERNATIVES, Sampler, Sampling, Scored, seed_bytes};
 pub use statistics::{Range, Statistics};
+pub use stops::StopStream;
 pub use tokenizer::{SPACE, TextStream, Tokenizer};
 pub use weights::{LayerWeights, TensorName, Weights};

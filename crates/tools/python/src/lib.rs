@@ -21,6 +21,7 @@ mod presets;
 mod progress;
 mod records;
 mod retrieval;
+mod sampling;
 mod search;
 mod sums;
 mod texts;

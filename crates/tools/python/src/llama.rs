@@ -8,14 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use unspoken_chat::{ChatClient, PrivateGeneration, Question, SessionId};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
-use unspoken_llama_model::ClientModel;
+use unspoken_llama_model::{Chosen, ClientModel, InputError, Scored, StopStream, seed_bytes};
 use unspoken_protocol::AnyHalf;
 use zeroize::Zeroizing;
 
 use crate::connections::{Answers, Client, Part, Place};
-use crate::failure::Failure;
+use crate::failure::{ConfigurationError, Failure};
 use crate::interruptible;
 use crate::progress::{Event, Reporter};
+use crate::sampling::Choices;
 
 /// The client's half of a model: its embedding and its tokenizer.
 #[pyclass(frozen, module = "unspoken._unspoken")]
@@ -55,6 +56,9 @@ impl LlamaModel {
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct LlamaGeneration {
     state: PrivateGeneration,
+    stops: StopStream,
+    seed: Option<u64>,
+    tells_probabilities: bool,
     most: usize,
     reporter: Reporter,
     query_bytes: u64,
@@ -71,6 +75,15 @@ impl LlamaGeneration {
         let dict = PyDict::new(py);
         dict.set_item("tokens", PyTuple::new(py, self.state.tokens())?)?;
         dict.set_item("end", self.state.end().map(|end| end.to_string()))?;
+        dict.set_item("seed", self.seed)?;
+        let scored = |scored: &Scored| (scored.token, scored.log_probability);
+        let place = |chosen: &Chosen| {
+            let alternatives: Vec<_> = chosen.alternatives.iter().map(scored).collect();
+            Ok((chosen.token.log_probability, PyTuple::new(py, alternatives)?))
+        };
+        let chosen = self.state.chosen().iter().map(place).collect::<PyResult<Vec<_>>>()?;
+        let chosen = self.tells_probabilities.then(|| PyTuple::new(py, chosen)).transpose()?;
+        dict.set_item("logprobs", chosen)?;
         dict.set_item("passes", statistics.passes)?;
         dict.set_item("tokens_per_pass", statistics.tokens as f64 / statistics.generating.max(1) as f64)?;
         dict.set_item("guessed", statistics.guessed)?;
@@ -132,18 +145,33 @@ impl LlamaGeneration {
     /// Begins to continue public and private tokens by at most `most` tokens. Sends nothing.
     pub(crate) fn begin(
         client: &ServiceClient<ChatClient>,
-        public: &[u32],
-        private: Vec<u32>,
-        most: usize,
+        (public, private, most): (&[u32], Vec<u32>, usize),
+        choices: Choices,
         reporter: Reporter,
     ) -> PyResult<Self> {
+        let Choices { sampling, seed, stops, tells_probabilities } = choices;
+        let refused = |error: InputError| ConfigurationError::new_err(error.to_string());
+        sampling.check(client.description().vocabulary()).map_err(refused)?;
         let private = Zeroizing::new(private);
         let (model, description) = (client.half().model(), client.description());
         let texts = (model.prefix(), public, &**private);
         let state = SessionId::random()
             .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
+            .and_then(|state| state.with_sampling(description, sampling, seed_bytes(seed.unwrap_or_default())))
             .map_err(|error| Failure::from(ClientError::of_application(error)))?;
-        Ok(LlamaGeneration { state, most, reporter, query_bytes: 0, answer_bytes: 0, seconds: 0.0 })
+        let stops = StopStream::new(stops);
+        let (query_bytes, answer_bytes, seconds) = (0, 0, 0.0);
+        Ok(LlamaGeneration {
+            state,
+            stops,
+            seed,
+            tells_probabilities,
+            most,
+            reporter,
+            query_bytes,
+            answer_bytes,
+            seconds,
+        })
     }
 
     /// Asks the next question. Returns the text that it gave, which may be empty; `None` when nothing is left to ask.
@@ -158,7 +186,10 @@ impl LlamaGeneration {
         let ended = self.state.end().is_some();
         // After an error the last question is outstanding.
         self.state.retry();
-        let Some(question) = self.state.question() else { return Ok(None) };
+        let Some(question) = self.state.question() else {
+            // Text that may have been the beginning of a stop string.
+            return Ok(Some(self.stops.rest()).filter(|rest| !rest.is_empty()));
+        };
         let statistics = self.state.statistics();
         let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, self.most);
         let (before, start) = (client.usage(), Instant::now());
@@ -178,7 +209,7 @@ impl LlamaGeneration {
             }
         });
         self.count(before, client.usage(), start);
-        let Some(answer) = answered? else { return Ok(None) };
+        let Some(answer) = answered? else { return Ok(Some(self.stops.rest()).filter(|rest| !rest.is_empty())) };
         let new = self.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
         let known = self.state.text();
         let before = &known[..known.len() - new.len()];
@@ -186,8 +217,13 @@ impl LlamaGeneration {
         // a pass.
         let mut stream = client.half().model().tokenizer().stream(before).map_err(Failure::from)?;
         let mut text = String::new();
-        for token in &*new {
-            text += &stream.push(*token).map_err(Failure::from)?;
+        let given = self.state.tokens().len() - new.len();
+        for (number, token) in (1..).zip(&*new) {
+            text += &self.stops.push(&stream.push(*token).map_err(Failure::from)?);
+            if self.stops.is_stopped() {
+                self.state.stop(given + number);
+                break;
+            }
         }
         Ok(Some(text))
     }

@@ -6,4 +6,5 @@ mod common;
 mod damage;
 mod device;
 mod parts;
+mod sampling;
 mod sessions;

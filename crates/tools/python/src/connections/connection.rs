@@ -17,6 +17,7 @@ use crate::llama::{LlamaGeneration, LlamaModel};
 use crate::model::Words;
 use crate::progress::Reporter;
 use crate::retrieval::Database;
+use crate::sampling::Choices;
 use crate::search::Collection;
 use crate::sums;
 
@@ -118,15 +119,18 @@ impl Connection {
         Ok(PyBytes::new(py, &self.client.tag(bytes)?))
     }
 
-    /// Begins to continue public and private tokens by at most `most` tokens. Sends nothing.
+    /// Begins to continue public and private tokens by at most `most` tokens, which are chosen as the keyword arguments
+    /// of `SamplingOptions` say. Sends nothing.
     fn begin(
         &mut self,
         public: Vec<u32>,
         private: Vec<u32>,
         most: usize,
         progress: &Bound<'_, PyAny>,
+        sampling: &Bound<'_, PyDict>,
     ) -> PyResult<LlamaGeneration> {
-        LlamaGeneration::begin(self.client.texts()?, &public, private, most, Reporter::from_argument(progress)?)
+        let (choices, reporter) = (Choices::read(sampling)?, Reporter::from_argument(progress)?);
+        LlamaGeneration::begin(self.client.texts()?, (&public, private, most), choices, reporter)
     }
 
     /// Asks the next question of a text that is continued. Returns the text that it gave, which may be empty; `None`

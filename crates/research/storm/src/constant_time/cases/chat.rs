@@ -1,4 +1,4 @@
-//! Private text generation: a client's chunk of private tokens, and the most likely tokens in its answer.
+//! Private text generation: a client's chunk of private tokens, and the tokens that are chosen from its answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use unspoken_chat::{Answer, ChatClient, ChatServer, PassInput, Question, ServedM
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, RotatedModel};
+use unspoken_llama_model::{ClientModel, RotatedModel, Sampler, Sampling};
 use unspoken_protocol::ClientHalf;
 use zeroize::Zeroizing;
 
@@ -97,6 +97,21 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
     INPUTS.into_iter().try_for_each(|input| ask(&directory.join(name(input)), Arc::clone(&model)))
 }
 
+/// All options of sampling at once.
+fn sampling() -> Sampling {
+    Sampling {
+        temperature: 0.8,
+        top_k: 9,
+        top_p: 0.9,
+        min_p: 0.01,
+        repetition_penalty: 1.1,
+        presence_penalty: 0.1,
+        frequency_penalty: 0.1,
+        logit_bias: [(3, 0.5)].into(),
+        alternatives: 2,
+    }
+}
+
 fn ask(directory: &Path, model: Arc<ClientModel>) -> anyhow::Result<()> {
     let Asked { description, stored, answer } = Asked::read(directory)?;
     let mut client = open_client::<ChatClient>(&description, model, &stored)?;
@@ -108,10 +123,15 @@ fn ask(directory: &Path, model: Arc<ClientModel>) -> anyhow::Result<()> {
     let Some(Answer::Passed(logits)) = client.read(&answer, &encoded)?.pop() else {
         anyhow::bail!("no logits in the answer to a pass");
     };
-    for place in 0..CHUNK {
-        let mut next = [logits.most_likely(place).context("logits for each token")?];
-        mark_public(&mut next);
-        anyhow::ensure!((next[0] as usize) < VOCABULARY, "a token outside the vocabulary");
+    for sampling in [Sampling::default(), sampling()] {
+        let mut sampler = Sampler::new(sampling, [1; 32], VOCABULARY, &[])?;
+        for place in 0..CHUNK {
+            let chosen = sampler.choose(logits.row(place).context("logits for each token")?);
+            let mut next: Vec<u32> =
+                chosen.alternatives.iter().chain([&chosen.token]).map(|scored| scored.token).collect();
+            mark_public(&mut next);
+            anyhow::ensure!(next.iter().all(|next| (*next as usize) < VOCABULARY), "a token outside the vocabulary");
+        }
     }
     Ok(())
 }

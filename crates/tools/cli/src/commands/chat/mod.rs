@@ -1,9 +1,11 @@
 //! `unspoken chat`
 
 mod printed;
+mod sampling;
 mod told;
 
 use self::printed::Printed;
+use self::sampling::SamplingOptions;
 use self::told::Told;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use anyhow::Context;
 use unspoken_chat::{Answer, ChatClient, End, PrivateGeneration, Question, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
-use unspoken_llama_model::{ClientModel, Generation, RotatedModel};
+use unspoken_llama_model::{ClientModel, Generation, RotatedModel, Sampler, StopStream, seed_bytes};
 
 use crate::commands::connection::Target;
 use crate::interrupt;
@@ -28,8 +30,8 @@ const SHOWN_BYTES: usize = 24;
 /// The text begins with a public part, which the service reads (context, instructions, documents), and ends with a
 /// private part. The service computes with the private part, and with the tokens that follow, under encryption. The
 /// continuation goes to standard output as it comes. Each pass of the service runs a chunk of tokens: its unused end
-/// holds guesses of the next tokens, and right guesses give several tokens at once. The first call generates and
-/// uploads keys, some gigabytes; later calls reuse them.
+/// holds guesses of the next tokens, and right guesses give several tokens at once. Tokens are chosen here, from the
+/// decrypted logits. The first call generates and uploads keys, some gigabytes; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -50,6 +52,8 @@ pub struct Arguments {
     /// Maximum number of generated tokens. Generation also ends at the model's end token, or when the session is full
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_tokens: usize,
+    #[command(flatten)]
+    sampling: SamplingOptions,
     /// Directory of the service's half, to compare with what the model gives in the clear: another text is an error,
     /// and both are printed
     #[arg(long, value_name = "DIR")]
@@ -98,6 +102,9 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     anyhow::ensure!(!private.is_empty(), "found no private text, needed one token or more: name it with --private");
     anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
     look_at_coverage(arguments, &model.uncovered(&[public.as_slice(), &private].concat()))?;
+    let sampling = arguments.sampling.sampling(model.config().vocabulary)?;
+    let seed = arguments.sampling.seed()?;
+    let seed_bytes = seed_bytes(seed.unwrap_or_default());
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -106,14 +113,22 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let texts = (model.prefix(), public.as_slice(), private.as_slice());
     let ends = model.tokenizer().ends();
     let mut generation =
-        PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?;
+        PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?
+            .with_sampling(client.description(), sampling.clone(), seed_bytes)?;
     let prompt = generation.text().to_vec();
-    let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, arguments.json);
+    let stops = StopStream::new(arguments.sampling.stops().iter().cloned());
+    let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, stops, arguments.json);
     let (start, mut seen) = (Instant::now(), Seen::default());
     let generated = generate(&mut client, &mut generation, (&mut printed, &mut bars), &mut seen, &cancel);
     let finished = printed.finish(&mut bars);
     *told = Told {
         tokens: generation.tokens().to_vec(),
+        probabilities: if arguments.sampling.tells_probabilities() {
+            Some(generation.chosen().iter().map(|chosen| (chosen.token, chosen.alternatives.clone())).collect())
+        } else {
+            None
+        },
+        seed,
         text: printed.text,
         end: generation.end(),
         statistics: generation.statistics(),
@@ -127,7 +142,8 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     if let Some(check) = check {
         // Where a text has ended, the model in the clear must have ended, too.
         let count = told.tokens.len() + usize::from(told.end == Some(End::Token));
-        told.clear = Some(in_the_clear(&check, &model, &prompt, count)?);
+        let sampler = Sampler::new(sampling, seed_bytes, model.config().vocabulary, &prompt)?;
+        told.clear = Some(in_the_clear(&check, &model, &prompt, (count, sampler))?);
     }
     if !arguments.json {
         told.describe(client.description().chunk());
@@ -140,10 +156,11 @@ fn in_the_clear(
     check: &RotatedModel,
     client: &ClientModel,
     prompt: &[u32],
-    count: usize,
+    (count, sampler): (usize, Sampler),
 ) -> anyhow::Result<(Vec<u32>, String)> {
     let tokenizer = client.tokenizer();
-    let tokens: Vec<u32> = Generation::new(check.model(), prompt, tokenizer.ends())?.take(count).collect();
+    let told = Generation::sampled(check.model(), prompt, tokenizer.ends(), sampler)?;
+    let tokens: Vec<u32> = told.take(count).collect();
     let mut stream = tokenizer.stream(prompt)?;
     let text = tokens.iter().map(|token| stream.push(*token)).collect::<Result<String, _>>()?;
     Ok((tokens, text))
@@ -180,7 +197,10 @@ fn generate(
         if matches!(answer, Answer::Unknown) {
             note("session     the service no longer has it; it begins again");
         }
-        printed.push(&generation.answer(&answer)?, bars)?;
+        let before = generation.tokens().len();
+        if let Some(tokens) = printed.push(&generation.answer(&answer)?, bars)? {
+            generation.stop(before + tokens);
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
-use unspoken_llama_model::TextStream;
+use unspoken_llama_model::{StopStream, TextStream};
 
 use crate::progress::Bars;
 
@@ -15,6 +15,7 @@ const TAIL: usize = 40;
 /// when they are complete, and the end of the last line is shown to the right of the bar.
 pub struct Printed<'a> {
     stream: TextStream<'a>,
+    stops: StopStream,
     pub text: String,
     /// What was not printed yet.
     line: String,
@@ -23,17 +24,33 @@ pub struct Printed<'a> {
 }
 
 impl<'a> Printed<'a> {
-    pub fn new(stream: TextStream<'a>, silent: bool) -> Self {
+    pub fn new(stream: TextStream<'a>, stops: StopStream, silent: bool) -> Self {
         let by_lines = io::stdout().is_terminal() && io::stderr().is_terminal();
-        Printed { stream, text: String::new(), line: String::new(), by_lines, silent }
+        Printed { stream, stops, text: String::new(), line: String::new(), by_lines, silent }
     }
 
-    pub fn push(&mut self, tokens: &[u32], bars: &mut Bars) -> anyhow::Result<()> {
-        for token in tokens {
-            let new = self.stream.push(*token)?;
-            self.text += &new;
-            self.line.extend(new.chars().map(printable));
+    /// Prints the text of tokens. Returns the number of tokens with which the text has come to a string that ends it,
+    /// if it has.
+    pub fn push(&mut self, tokens: &[u32], bars: &mut Bars) -> anyhow::Result<Option<usize>> {
+        let mut end = None;
+        for (number, token) in (1..).zip(tokens) {
+            let new = self.stops.push(&self.stream.push(*token)?);
+            self.add(&new);
+            if self.stops.is_stopped() {
+                end = Some(number);
+                break;
+            }
         }
+        self.show(bars)?;
+        Ok(end)
+    }
+
+    fn add(&mut self, new: &str) {
+        self.text += new;
+        self.line.extend(new.chars().map(printable));
+    }
+
+    fn show(&mut self, bars: &mut Bars) -> anyhow::Result<()> {
         if self.silent {
             return Ok(());
         }
@@ -54,6 +71,8 @@ impl<'a> Printed<'a> {
 
     /// Prints the rest.
     pub fn finish(&mut self, bars: &mut Bars) -> anyhow::Result<()> {
+        let rest = self.stops.rest();
+        self.add(&rest);
         bars.finish();
         if !self.silent {
             println!("{}", std::mem::take(&mut self.line));

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use unspoken_chat::{End, Statistics};
 use unspoken_client::UsageStats;
+use unspoken_llama_model::Scored;
 
 use super::Seen;
 use crate::commands::connection::usage_lines;
@@ -11,6 +12,10 @@ use crate::commands::connection::usage_lines;
 #[derive(Default)]
 pub struct Told {
     pub tokens: Vec<u32>,
+    /// Log-probabilities of the tokens, and of the most likely ones in their places, if they are asked for.
+    pub probabilities: Option<Vec<(Scored, Vec<Scored>)>>,
+    /// Seed of the random choices, if there are any.
+    pub seed: Option<u64>,
     pub text: String,
     pub end: Option<End>,
     pub statistics: Statistics,
@@ -39,8 +44,15 @@ impl Told {
     pub fn object(&self, error: Option<&anyhow::Error>) -> Value {
         let (statistics, usage) = (self.statistics, self.usage);
         let clear = self.clear.as_ref().map(|(tokens, text)| json!({ "tokens": tokens, "text": text }));
+        let scored = |scored: &Scored| json!({ "token": scored.token, "logprob": scored.log_probability });
+        let place = |(token, alternatives): &(Scored, Vec<Scored>)| {
+            let mut place = scored(token);
+            place["top_logprobs"] = alternatives.iter().map(scored).collect();
+            place
+        };
+        let probabilities: Option<Value> = self.probabilities.as_ref().map(|all| all.iter().map(place).collect());
         json!({
-            "tokens": self.tokens, "text": self.text, "end": self.end.map(|end| end.to_string()),
+            "logprobs": probabilities, "seed": self.seed, "tokens": self.tokens, "text": self.text, "end": self.end.map(|end| end.to_string()),
             "passes": statistics.passes, "passes_of_chunks": self.seen.passes, "restarts": statistics.restarts,
             "tokens_per_pass": self.tokens_per_pass(), "guessed": statistics.guessed, "seconds": self.seconds,
             "seconds_per_pass": self.per_pass(), "query_bytes": usage.query_bytes,
@@ -54,6 +66,9 @@ impl Told {
     pub fn describe(&self, chunk: usize) {
         let (statistics, seconds) = (self.statistics, self.seconds);
         let end = self.end.unwrap_or(End::Maximum);
+        if let Some(seed) = self.seed {
+            eprintln!("seed        {seed}");
+        }
         eprintln!("tokens      {} in {seconds:.1} s, ended by the {end}", statistics.tokens);
         eprintln!(
             "passes      {} of {:.1} s, {} of them gave {:.2} tokens each; {} tokens were guessed",
