@@ -137,7 +137,7 @@ def test_pieces_come_one_by_one(half):
     assert stream.generation == other
     assert str(other) == " a dog"
     assert client.usage.query_bytes == 20
-    (public, private, most, _), second = client._connection.begun
+    (public, private, most, *_), second = client._connection.begun
     assert (len(public) > 1, len(private) > 1, most) == (True, True, 5)
     # The prefix has the token for the begin of a text, so neither part has it.
     assert 1 not in public + private
@@ -214,3 +214,9 @@ def test_options_of_sampling_are_read(half):
     assert client.generate("a", temperature=0.7, stop="end", logprobs=2, logit_bias={3: -1.0}).text
     with pytest.raises(TypeError, match="temprature"):
         client.generate("a", temprature=1)
+    with pytest.raises(unspoken.ConfigurationError, match="top_p: found no temperature"):
+        client.generate("a", top_p=0.9)
+    for wrong in ({"temperature": -1}, {"stop": 3}, {"logprobs": 21}, {"logit_bias": {100_000: 1.0}}):
+        with pytest.raises(unspoken.ConfigurationError):
+            client.generate("a", **wrong)
+    assert len(client._connection.begun) == 1, "mistakes are found before anything is sent"

@@ -190,8 +190,7 @@ class ChatClient(ServiceClient):
         Raises
         ------
         ConfigurationError
-            If there is no private text, no token is wanted, or an option is out of range; nothing but keys
-            was sent.
+            If there is no private text, no token is wanted, or an option is out of range; nothing was sent.
         MismatchError
             If the text does not fit a session, or the model is not prepared for so few public tokens;
             nothing but keys was sent.
@@ -275,6 +274,7 @@ class ChatClient(ServiceClient):
                 "the preparation of the model never ran %d tokens of the text, so the answer may be refused or wrong",
                 len(uncovered),
             )
+        self._model.check_sampling(sampling)
         with self._use_connection() as connection:
             generation = connection.begin(before, tokens, max_tokens, progress, sampling)
 

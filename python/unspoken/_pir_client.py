@@ -33,7 +33,7 @@ class PirClient(ServiceClient):
         bytes and 5 bits for each bit of the index, and larger keys; compact ones have 36 bytes and
         the largest keys. Session queries are compact ones of 4 bytes: their counter is stored in the
         state directory, which must never be restored from a copy. Larger keys serve the smaller
-        kinds too. A database with dense tables answers packed queries only, of about 147 KB.
+        kinds too. A database with dense or wide tables answers packed queries only, of about 147 or 93 KB.
     oprf : str, optional
         Application of the same service that gives the keys of sealed records, for instance
         ``"oprf/codes"``. Records are then opened with them. Each question counts there, whether

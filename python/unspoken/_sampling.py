@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 
 class SamplingOptions(TypedDict, total=False):
     """How the next token is chosen, as keyword arguments. The client chooses: the service sees none of it.
 
-    Applied in this order: penalties, bias, temperature, min-p, top-k, top-p.
+    Applied in this order: bias, penalties, temperature, min-p, top-k, top-p. `top_k`, `top_p`, `min_p` and `seed` need
+    `temperature`.
 
     Attributes
     ----------
@@ -22,13 +23,14 @@ class SamplingOptions(TypedDict, total=False):
     min_p : float
         Only tokens of at least this part of the largest probability. 0 by default.
     repetition_penalty : float
-        Divides the logits of tokens that the text has, prompt included; negative ones are multiplied. 1 by default.
+        Divides the logits of tokens that prompt and text have; negative ones are multiplied. 1 by default.
     presence_penalty, frequency_penalty : float
         Subtracted from the logits of generated tokens, once or as often as they were generated. 0 by default.
-    logit_bias : mapping of int to float
+    logit_bias : dict of int to float
         Added to the logits of tokens, by id.
     seed : int, optional
-        The same seed gives the same text. By default a new one, which `Generation.seed` tells.
+        The same seed gives the same text, but for choices that the noise of the encryption decides. By default a
+        new one, which `Generation.seed` tells.
     stop : str or sequence of str
         The text ends before the first of these strings.
     logprobs : int, optional
@@ -49,7 +51,7 @@ class SamplingOptions(TypedDict, total=False):
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
-    logit_bias: Mapping[int, float]
+    logit_bias: dict[int, float]
     seed: int | None
     stop: str | Sequence[str]
     logprobs: int | None

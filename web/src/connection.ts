@@ -15,6 +15,7 @@ import {
   type Continuation,
   type OpenOptions as ClientOptions,
   type Question,
+  type SamplingOptions,
 } from "./wasm/unspoken_web.js";
 
 /** Longest keys that a page makes. They are in blobs, which browsers keep on disk where memory is short. */
@@ -527,8 +528,10 @@ export class Connection {
 }
 
 /** What the module is told of a text to continue. */
-function textArguments(text: TextToContinue): [publicText: string, privateText: string, mostTokens: number] {
-  return [text.publicText ?? "", text.privateText, text.mostTokens ?? DEFAULT_TOKENS];
+function textArguments(
+  text: TextToContinue,
+): [publicText: string, privateText: string, mostTokens: number, sampling: SamplingOptions | undefined] {
+  return [text.publicText ?? "", text.privateText, text.mostTokens ?? DEFAULT_TOKENS, text.sampling];
 }
 
 function clientOptions(

@@ -21,6 +21,7 @@ export type {
   Question,
   Recognised,
   Retrieved,
+  SamplingOptions,
   SearchQuestion,
   SecuredObject,
 } from "./wasm/unspoken_web.js";

@@ -5,6 +5,7 @@ import type {
   Collection,
   Document,
   Question,
+  SamplingOptions,
   SearchQuestion,
   SecuredObject,
   Told,
@@ -92,6 +93,8 @@ export interface TextToContinue {
   privateText: string;
   /** Maximum number of tokens that follow; 32 by default. */
   mostTokens?: number | undefined;
+  /** How tokens are chosen; by default, the most likely ones. */
+  sampling?: SamplingOptions | undefined;
 }
 
 /** A text that was continued, and what it took. */

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use unspoken_llama_model::{Chosen, Sampler, Sampling};
-use zeroize::Zeroizing;
+use unspoken_llama_model::{Probabilities, Sampler, Sampling};
+use unspoken_protocol::ProtocolError;
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::RlweError;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::client::{Answer, Logits, Question};
 use crate::description::Description;
@@ -13,6 +16,18 @@ use crate::session_id::SessionId;
 
 /// Times that a generation begins its session again, at most.
 const MAX_RESTARTS: usize = 3;
+
+/// A seed for [`PrivateGeneration::with_sampling`] that nobody else knows. A number, so that people can write it down.
+///
+/// # Errors
+/// If the system has no randomness.
+pub fn random_seed() -> Result<u64, ChatError> {
+    let mut bytes = [0; 8];
+    let rng = SecretRng::from_os().map_err(RlweError::from).map_err(ProtocolError::from);
+    rng?.fill(&mut bytes);
+    // Numbers of JavaScript, and of much that reads JSON, have 53 bits.
+    Ok(u64::from_le_bytes(bytes) >> 11)
+}
 
 /// Why a generation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +95,8 @@ pub struct PrivateGeneration {
     ends: Vec<u32>,
     most: usize,
     sampler: Sampler,
-    /// What was chosen for each generated token.
-    chosen: Vec<Chosen>,
+    /// Log-probabilities of the generated tokens, if they are told.
+    probabilities: Vec<Probabilities>,
     state: State,
     statistics: Statistics,
 }
@@ -149,45 +164,47 @@ impl PrivateGeneration {
             ends: ends.to_vec(),
             most,
             sampler: Sampler::greedy(),
-            chosen: Vec::new(),
+            probabilities: Vec::new(),
             state: if most == 0 { State::Closed(End::Maximum) } else { State::Begin },
             statistics: Statistics::default(),
         })
     }
 
-    /// Chooses tokens as these options say, with random numbers from a seed, in place of the most likely ones. Before
-    /// the first question.
+    /// Chooses tokens as these options say, with random numbers from a seed ([`random_seed`]), in place of the most
+    /// likely ones. Before the first question.
     ///
     /// Drafts change nothing but the number of passes: with the same logits the tokens are those that a service would
     /// give which runs one token in each pass.
     ///
     /// # Errors
     /// If an option is out of range.
-    pub fn with_sampling(
-        self,
-        description: &Description,
-        sampling: Sampling,
-        seed: [u8; 32],
-    ) -> Result<Self, ChatError> {
-        let sampler = Sampler::new(sampling, seed, description.vocabulary(), &self.text)?;
+    pub fn with_sampling(self, description: &Description, sampling: Sampling, seed: u64) -> Result<Self, ChatError> {
+        // The service's prefix is no part of the prompt.
+        let prompt = &self.text[self.private - self.public.len()..];
+        let sampler = Sampler::new(sampling, seed, description.vocabulary(), prompt)?;
         Ok(PrivateGeneration { sampler, ..self })
     }
 
+    /// What chooses the tokens, as it is now. Before the first question it chooses the same tokens of a model in the
+    /// clear, up to the error of the encryption.
+    pub fn sampler(&self) -> &Sampler {
+        &self.sampler
+    }
+
     /// Ends the generation after a number of its tokens, and forgets the others. The next question ends the session.
-    /// Nothing changes if it has fewer tokens. For texts that end at a string: when the client no longer asks depends
-    /// on the text then, as it does at a token that ends a text.
+    /// Nothing changes if it has fewer tokens, while the answer to a pass is outstanding, and after the session has
+    /// ended. For texts that end at a string: when the client no longer asks depends on the text then, as it does at a
+    /// token that ends a text.
     pub fn stop(&mut self, tokens: usize) {
-        if tokens > self.tokens().len() {
+        if tokens > self.tokens().len() || matches!(self.state, State::Sent(..) | State::Closed(_)) {
             return;
         }
+        self.text[self.generated + tokens..].zeroize();
         self.text.truncate(self.generated + tokens);
-        self.chosen.truncate(tokens);
+        self.probabilities.truncate(tokens);
         self.statistics.tokens = tokens;
-        self.state = match self.state {
-            State::Begin => State::Closed(End::Stop),
-            State::Closed(end) => State::Closed(end),
-            _ => State::Close(End::Stop),
-        };
+        self.statistics.guessed = self.statistics.guessed.min(tokens);
+        self.state = State::Close(End::Stop);
     }
 
     /// The next question; `None` when the generation has ended, and while an answer is outstanding.
@@ -271,18 +288,20 @@ impl PrivateGeneration {
         }
         self.statistics.generating += 1;
         let mut place = self.text.len() - 1 - first;
-        let mut end = None;
+        let (mut end, mut choices) = (None, 0);
+        let places = self.chunk_tokens - place;
         loop {
             let row = logits.row(place);
             let row = row.ok_or_else(|| ChatError::mismatch("answer", "too few logits", "those of a whole chunk"))?;
             let chosen = self.sampler.choose(row);
-            let next = chosen.token.token;
+            let next = chosen.token;
+            choices += 1;
             if self.ends.contains(&next) {
                 end = Some(End::Token);
                 break;
             }
             self.text.push(next);
-            self.chosen.push(chosen);
+            self.probabilities.extend(chosen.probabilities);
             new.push(next);
             self.statistics.tokens += 1;
             if self.statistics.tokens == self.most {
@@ -295,6 +314,9 @@ impl PrivateGeneration {
             }
             self.statistics.guessed += 1;
         }
+        // Each place of the chunk costs a choice, so that the time does not tell how many guesses were right.
+        let mut spare = self.sampler.clone();
+        (choices..places).filter_map(|place| logits.row(place)).for_each(|row| drop(spare.choose(row)));
         let chunk = if self.text.len() > behind { chunk + 1 } else { chunk };
         self.state = match end {
             Some(end) => State::Close(end),
@@ -317,10 +339,10 @@ impl PrivateGeneration {
         &self.text[self.generated..]
     }
 
-    /// What was chosen for each generated token: log-probabilities, also of the alternatives that were asked for. They
+    /// Log-probabilities of each generated token and of others in its place; none if they were not asked for. They
     /// contain the noise of the encryption, which depends on the secret key: they are for the holder of the key.
-    pub fn chosen(&self) -> &[Chosen] {
-        &self.chosen
+    pub fn probabilities(&self) -> &[Probabilities] {
+        &self.probabilities
     }
 
     /// All known tokens: prefix, public, private and generated ones.

@@ -415,7 +415,8 @@ impl Arithmetic for Evaluator<'_> {
         let (parameters, ring) = (self.parameters(), self.parameters().ring());
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
         self.check_rotations(OPERATION, &elements, parameters.basis(level).chain)?;
-        let encoded = rows.par_iter().map(|row| {
+        let encoded = rows.iter().map(|row| {
+            // Rows may share factors: one row after the other, so that no factor is encoded twice.
             let pairs = row.par_iter().map(|&(index, factor)| Ok((index, factor.encoded_extended(self.encoder)?)));
             pairs.collect::<Result<Vec<_>, CkksError>>()
         });

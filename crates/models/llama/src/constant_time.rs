@@ -49,24 +49,35 @@ pub(crate) fn first(choices: impl Iterator<Item = Choice>) -> u32 {
     place
 }
 
-/// The place of the largest of secret numbers, none of which is NaN; the first of equal ones.
-pub(crate) fn largest(values: &[f32]) -> u32 {
-    let (mut best, mut place) = (0u32, 0u32);
-    for (number, value) in (0u32..).zip(values) {
-        let key = ordered(*value);
+/// The place of the largest key; the first of equal ones. 0 if all are 0.
+pub(crate) fn largest(keys: &[u64]) -> u32 {
+    let (mut best, mut place) = (0u64, 0u32);
+    for (number, key) in (0u32..).zip(keys) {
         let larger = key.ct_gt(&best);
-        best.conditional_assign(&key, larger);
+        best.conditional_assign(key, larger);
         place.conditional_assign(&number, larger);
     }
     place
 }
 
-/// A number in the same order as floating-point numbers; above 0 for finite ones.
-pub(crate) fn ordered(value: f32) -> u32 {
+/// The largest of numbers, none of which is NaN; minus infinity without numbers. `f64::max` branches on what is NaN.
+pub(crate) fn maximum(values: &[f64]) -> f64 {
+    let (mut key, mut best) = (0u64, f64::NEG_INFINITY);
+    for value in values {
+        let other = ordered(*value);
+        let larger = other.ct_gt(&key);
+        key.conditional_assign(&other, larger);
+        best = selected(best, *value, larger);
+    }
+    best
+}
+
+/// A number in the same order as floating-point numbers; above 0 for those that are not NaN.
+pub(crate) fn ordered(value: f64) -> u64 {
     // The sum makes -0 and 0 the same.
     let bits = (value + 0.0).to_bits();
-    let sign = 0u32.wrapping_sub(bits >> 31);
-    bits ^ (sign | 1 << 31)
+    let sign = 0u64.wrapping_sub(bits >> 63);
+    bits ^ (sign | 1 << 63)
 }
 
 #[cfg(test)]
@@ -91,12 +102,14 @@ mod tests {
             (&[3.0, 5.0, -7.0, 5.0][..], 1),
             (&[-3.0, -2.5, -2.75], 1),
             (&[-0.0, 0.0], 0),
-            (&[0.0, -0.0, 1e-40], 2),
-            (&[f32::MIN, f32::MIN], 0),
-            (&[f32::NEG_INFINITY, f32::MIN, f32::MAX, f32::INFINITY], 3),
-            (&[-1e-40, -1.0], 0),
+            (&[0.0, -0.0, 1e-310], 2),
+            (&[f64::MIN, f64::MIN], 0),
+            (&[f64::NEG_INFINITY, f64::MIN, f64::MAX, f64::INFINITY], 3),
+            (&[-1e-310, -1.0], 0),
         ] {
-            assert_eq!(largest(values), place, "{values:?}");
+            let keys: Vec<u64> = values.iter().map(|value| ordered(*value)).collect();
+            assert_eq!((largest(&keys), maximum(values)), (place, values[place as usize]), "{values:?}");
         }
+        assert_eq!(maximum(&[]), f64::NEG_INFINITY);
     }
 }

@@ -8,8 +8,8 @@ use crate::forward::Model;
 use crate::observe::Observer;
 use crate::sampling::Sampler;
 
-/// Tokens that a model generates, one after the other, as a [`Sampler`] chooses them. It ends before a token of `ends`, or
-/// after the token that a full context gives. The first call of `next` runs no token through the model; each further
+/// Tokens that a model generates, one after the other, as a [`Sampler`] chooses them. It ends before a token of `ends`,
+/// or after the token that a full context gives. The first call of `next` runs no token through the model; each further
 /// call runs one.
 pub struct Generation<'a> {
     model: &'a Model,
@@ -77,7 +77,7 @@ impl Iterator for Generation<'_> {
 fn next_token(model: &Model, tokens: &[u32], cache: &mut KvCache, sampler: &mut Sampler) -> Result<u32, InputError> {
     let normed = model.forward(tokens, cache, &mut ())?;
     let logits = model.logits(normed.slice(s![normed.nrows() - 1.., ..]));
-    Ok(sampler.choose(&logits.row(0).to_vec()).token.token)
+    Ok(sampler.choose(&logits.row(0).to_vec()).token)
 }
 
 /// Perplexity of tokens: `exp` of the mean negative log likelihood of each token but the first, given those before it.

@@ -29,7 +29,7 @@ pub use linear::linear;
 pub use observe::{Observer, Step};
 pub use published::{SHAPES, published};
 pub use rotation::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate, round_weights};
-pub use sampling::{Chosen, MAX_ALTERNATIVES, Sampler, Sampling, Scored, seed_bytes};
+pub use sampling::{Chosen, MAX_ALTERNATIVES, Probabilities, Sampler, Sampling, Scored};
 pub use statistics::{Range, Statistics};
 pub use stops::StopStream;
 pub use tokenizer::{SPACE, TextStream, Tokenizer};

@@ -1,22 +1,21 @@
 //! How the next token is chosen from logits.
 //!
-//! The time of a choice depends on the size of the vocabulary and on the options, not on logits and tokens: a service
-//! that sees when the next question comes learns nothing about them. Thresholds are found by bisection over the whole
-//! vocabulary in place of sorting it.
+//! The time of a choice depends on the size of the vocabulary and on the options, not on logits and tokens. Thresholds
+//! are found by bisection over the whole vocabulary in place of sorting it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater, ConstantTimeLess};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
-use crate::constant_time::{exp, first, largest, ln, ordered, selected};
+use crate::constant_time::{exp, first, largest, ln, maximum, ordered, selected};
 use crate::error::InputError;
 
 /// Most alternatives of a token whose log-probabilities are told.
 pub const MAX_ALTERNATIVES: usize = 20;
 
-/// How the next token is chosen from logits. Applied in this order: penalties, bias, temperature, min-p, top-k, top-p.
+/// How the next token is chosen from logits. Applied in this order: bias, penalties, temperature, min-p, top-k, top-p.
 /// Tokens of equal probability are kept or dropped together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
@@ -28,7 +27,7 @@ pub struct Sampling {
     pub top_p: f64,
     /// Only tokens of at least this part of the largest probability.
     pub min_p: f64,
-    /// Divides positive logits of tokens that the text has, prompt included, and multiplies negative ones.
+    /// Divides positive logits of tokens that prompt and text have, and multiplies negative ones.
     pub repetition_penalty: f64,
     /// Subtracted from logits of tokens that were generated.
     pub presence_penalty: f64,
@@ -36,9 +35,9 @@ pub struct Sampling {
     pub frequency_penalty: f64,
     /// Added to the logits of single tokens.
     pub logit_bias: BTreeMap<u32, f64>,
-    /// Number of the most likely tokens whose log-probabilities are told with each token, at most
-    /// [`MAX_ALTERNATIVES`].
-    pub alternatives: usize,
+    /// Whether log-probabilities are told: of each token, and of so many of the most likely tokens in its place, at
+    /// most [`MAX_ALTERNATIVES`].
+    pub log_probabilities: Option<usize>,
 }
 
 impl Default for Sampling {
@@ -53,7 +52,7 @@ impl Default for Sampling {
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             logit_bias: BTreeMap::new(),
-            alternatives: 0,
+            log_probabilities: None,
         }
     }
 }
@@ -86,8 +85,9 @@ impl Sampling {
         if let Some((_, &bias)) = self.logit_bias.iter().find(|&(_, &bias)| !within(bias, -1e3, 1e3)) {
             return refuse("logit_bias", bias, "-1000 to 1000");
         }
-        if self.alternatives > MAX_ALTERNATIVES {
-            return refuse("log-probabilities of alternatives", self.alternatives as f64, "at most 20");
+        let alternatives = self.log_probabilities.unwrap_or(0);
+        if alternatives > MAX_ALTERNATIVES {
+            return refuse("log-probabilities of alternatives", alternatives as f64, "at most 20");
         }
         Ok(())
     }
@@ -108,12 +108,29 @@ pub struct Scored {
     pub log_probability: f64,
 }
 
+/// Log-probabilities of a token and of the most likely tokens in its place, the first one first. Wiped when dropped.
+pub struct Probabilities {
+    /// The token that was chosen.
+    pub token: Scored,
+    /// The most likely tokens, as many as [`Sampling::log_probabilities`] says.
+    pub alternatives: Vec<Scored>,
+}
+
+impl Drop for Probabilities {
+    fn drop(&mut self) {
+        for scored in self.alternatives.iter_mut().chain([&mut self.token]) {
+            scored.token.zeroize();
+            scored.log_probability.zeroize();
+        }
+    }
+}
+
 /// A chosen token.
 pub struct Chosen {
     /// The token.
-    pub token: Scored,
-    /// The most likely tokens, the first one first, as many as [`Sampling::alternatives`].
-    pub alternatives: Vec<Scored>,
+    pub token: u32,
+    /// Its log-probability and others, if they are told.
+    pub probabilities: Option<Probabilities>,
 }
 
 /// Chooses the tokens of one text, one after the other. The same seed, options and logits give the same text, also
@@ -140,17 +157,19 @@ impl fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// A sampler for a text that begins with these tokens.
+    /// A sampler for the text after a prompt.
     ///
     /// # Errors
     /// The errors of [`Sampling::check`].
-    pub fn new(sampling: Sampling, seed: [u8; 32], vocabulary: usize, prompt: &[u32]) -> Result<Self, InputError> {
+    pub fn new(sampling: Sampling, seed: u64, vocabulary: usize, prompt: &[u32]) -> Result<Self, InputError> {
         sampling.check(vocabulary)?;
         let counted = if sampling.has_penalties() { vocabulary } else { 0 };
         let mut text = Zeroizing::new(vec![0; counted]);
         prompt.iter().for_each(|token| count(&mut text, *token));
         let generated = Zeroizing::new(vec![0; counted]);
-        Ok(Sampler { sampling, seed: Zeroizing::new(seed), text, generated, choices: 0 })
+        let hasher = blake3::Hasher::new_derive_key("unspoken 2026 seed of sampled tokens");
+        let seed = Zeroizing::new(*hasher.clone().update(&seed.to_le_bytes()).finalize().as_bytes());
+        Ok(Sampler { sampling, seed, text, generated, choices: 0 })
     }
 
     /// A sampler that always gives the most likely token.
@@ -163,27 +182,31 @@ impl Sampler {
     /// Chooses the token after the last one. None of the logits is NaN, and there is one for each token of the
     /// vocabulary.
     pub fn choose(&mut self, logits: &[f32]) -> Chosen {
-        let token = match self.sampling == Sampling::default() {
-            true => largest(logits),
-            false => self.sample(logits),
-        };
+        let logits: Zeroizing<Vec<f64>> = Zeroizing::new(logits.iter().map(|&logit| f64::from(logit)).collect());
+        let token = self.sample(&logits);
         self.choices += 1;
         count(&mut self.text, token);
         count(&mut self.generated, token);
-        let alternatives = self.sampling.alternatives;
-        Chosen { token: scored(logits, token), alternatives: most_likely(logits, alternatives) }
+        let probabilities = self.sampling.log_probabilities.map(|number| {
+            let sum = log_sum(&logits);
+            let others = alternatives(&logits, number).into_iter();
+            let alternatives = others.map(|token| scored(&logits, sum, token)).collect();
+            Probabilities { token: scored(&logits, sum, token), alternatives }
+        });
+        Chosen { token, probabilities }
     }
 
-    fn sample(&self, logits: &[f32]) -> u32 {
+    fn sample(&self, logits: &[f64]) -> u32 {
         let adjusted = self.adjusted(logits);
-        let best = adjusted.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if self.sampling.temperature == 0.0 {
-            return first(adjusted.iter().map(|value| !value.to_bits().ct_ne(&best.to_bits())));
+            return most_likely(&adjusted);
         }
+        let best = maximum(&adjusted);
         // In units of the largest probability.
         let weight = |value: &f64| exp((value - best) / self.sampling.temperature);
         let mut weights: Zeroizing<Vec<f64>> = Zeroizing::new(adjusted.iter().map(weight).collect());
-        keep_from(&mut weights, self.sampling.min_p.to_bits());
+        // The sum makes -0 and 0 the same.
+        keep_from(&mut weights, (self.sampling.min_p + 0.0).to_bits());
         if self.sampling.top_k > 0 {
             let most = self.sampling.top_k as u64;
             let enough = |least: u64| {
@@ -212,20 +235,18 @@ impl Sampler {
     }
 
     /// The logits with penalties and bias.
-    fn adjusted(&self, logits: &[f32]) -> Zeroizing<Vec<f64>> {
-        let mut adjusted: Zeroizing<Vec<f64>> = Zeroizing::new(logits.iter().map(|&logit| f64::from(logit)).collect());
+    fn adjusted(&self, logits: &[f64]) -> Zeroizing<Vec<f64>> {
+        let mut adjusted = Zeroizing::new(logits.to_vec());
+        for (&token, bias) in &self.sampling.logit_bias {
+            adjusted[token as usize] += bias;
+        }
         let Sampling { repetition_penalty, presence_penalty, frequency_penalty, .. } = self.sampling;
         for ((logit, text), generated) in adjusted.iter_mut().zip(&*self.text).zip(&*self.generated) {
-            let repeated = (*logit / repetition_penalty).min(*logit * repetition_penalty);
-            let lighter = (*logit / repetition_penalty).max(*logit * repetition_penalty);
-            // A penalty below 1 makes logits larger.
-            let repeated = if repetition_penalty >= 1.0 { repeated } else { lighter };
+            let is_negative = Choice::from((logit.to_bits() >> 63) as u8);
+            let repeated = selected(*logit / repetition_penalty, *logit * repetition_penalty, is_negative);
             *logit = selected(*logit, repeated, !text.ct_eq(&0));
             *logit = selected(*logit, *logit - presence_penalty, !generated.ct_eq(&0));
             *logit -= frequency_penalty * f64::from(*generated);
-        }
-        for (&token, bias) in &self.sampling.logit_bias {
-            adjusted[token as usize] += bias;
         }
         adjusted
     }
@@ -236,14 +257,6 @@ impl Sampler {
         let (first, _) = hash.as_bytes().split_first_chunk::<8>().expect("a hash has 32 bytes");
         (u64::from_le_bytes(*first) >> 11) as f64 / (1u64 << 53) as f64
     }
-}
-
-/// The seed of a [`Sampler`] from a number.
-pub fn seed_bytes(number: u64) -> [u8; 32] {
-    *blake3::Hasher::new_derive_key("unspoken 2026 seed of sampled tokens")
-        .update(&number.to_le_bytes())
-        .finalize()
-        .as_bytes()
 }
 
 /// Counts a token of a secret text.
@@ -275,30 +288,33 @@ fn largest_threshold(holds: impl Fn(u64) -> Choice) -> u64 {
 }
 
 /// The logarithm of the sum of the exponentials of logits.
-fn log_sum(logits: &[f32]) -> f64 {
-    let best = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|logit| exp(f64::from(logit - best))).sum();
-    f64::from(best) + ln(sum)
+fn log_sum(logits: &[f64]) -> f64 {
+    let best = maximum(logits);
+    let sum: f64 = logits.iter().map(|logit| exp(logit - best)).sum();
+    best + ln(sum)
 }
 
 /// A token with its log-probability.
-fn scored(logits: &[f32], token: u32) -> Scored {
-    let value = (0u32..)
-        .zip(logits)
-        .fold(0, |bits, (number, logit)| u32::conditional_select(&bits, &logit.to_bits(), number.ct_eq(&token)));
-    Scored { token, log_probability: f64::from(f32::from_bits(value)) - log_sum(logits) }
+fn scored(logits: &[f64], log_sum: f64, token: u32) -> Scored {
+    let logit = (0u32..).zip(logits).fold(0.0, |found, (number, logit)| selected(found, *logit, number.ct_eq(&token)));
+    Scored { token, log_probability: logit - log_sum }
 }
 
-/// The most likely tokens, the first of equal ones first.
-fn most_likely(logits: &[f32], number: usize) -> Vec<Scored> {
-    let mut keys: Zeroizing<Vec<u32>> = Zeroizing::new(logits.iter().map(|logit| ordered(*logit)).collect());
+/// The place of the largest number; the first of equal ones.
+fn most_likely(logits: &[f64]) -> u32 {
+    let keys: Zeroizing<Vec<u64>> = Zeroizing::new(logits.iter().map(|logit| ordered(*logit)).collect());
+    largest(&keys)
+}
+
+/// The places of the largest numbers, the first of equal ones first.
+fn alternatives(logits: &[f64], number: usize) -> Vec<u32> {
+    let mut keys: Zeroizing<Vec<u64>> = Zeroizing::new(logits.iter().map(|logit| ordered(*logit)).collect());
     let next = |_| {
-        let best = keys.iter().fold(0u32, |best, key| u32::conditional_select(&best, key, key.ct_gt(&best)));
-        let token = first(keys.iter().map(|key| key.ct_eq(&best)));
+        let token = largest(&keys);
         for (place, key) in (0u32..).zip(keys.iter_mut()) {
             key.conditional_assign(&0, place.ct_eq(&token));
         }
-        scored(logits, token)
+        token
     };
     (0..number.min(logits.len())).map(next).collect()
 }
@@ -310,14 +326,14 @@ mod tests {
     const LOGITS: [f32; 6] = [1.0, 3.0, -2.0, 2.5, 0.0, 3.0];
 
     fn sampler(sampling: Sampling, prompt: &[u32]) -> Sampler {
-        Sampler::new(sampling, [7; 32], LOGITS.len(), prompt).unwrap()
+        Sampler::new(sampling, 7, LOGITS.len(), prompt).unwrap()
     }
 
     /// How often each token is chosen, of 4000 choices.
     fn counts(sampling: &Sampling) -> [usize; 6] {
         let mut sampler = sampler(sampling.clone(), &[]);
         let mut counts = [0; 6];
-        (0..4000).for_each(|_| counts[sampler.choose(&LOGITS).token.token as usize] += 1);
+        (0..4000).for_each(|_| counts[sampler.choose(&LOGITS).token as usize] += 1);
         counts
     }
 
@@ -348,6 +364,7 @@ mod tests {
         check(counts(&Sampling { top_p: 0.96, ..hot.clone() }), &[0, 1, 3, 5], 1.0);
         check(counts(&Sampling { min_p: 0.13, ..hot.clone() }), &[0, 1, 3, 5], 1.0);
         check(counts(&Sampling { min_p: 1.0, ..hot.clone() }), &[1, 5], 1.0);
+        check(counts(&Sampling { min_p: -0.0, ..hot.clone() }), &[0, 1, 2, 3, 4, 5], 1.0);
         check(counts(&Sampling { top_k: 4, top_p: 0.8, ..hot }), &[1, 3, 5], 1.0);
         assert_eq!(counts(&Sampling { temperature: 1e-9, ..warm })[..1], [0]);
     }
@@ -356,8 +373,8 @@ mod tests {
     fn the_seed_decides() {
         let warm = Sampling { temperature: 1.0, ..Sampling::default() };
         let text = |seed| {
-            let mut sampler = Sampler::new(warm.clone(), [seed; 32], LOGITS.len(), &[]).unwrap();
-            (0..40).map(|_| sampler.choose(&LOGITS).token.token).collect::<Vec<_>>()
+            let mut sampler = Sampler::new(warm.clone(), seed, LOGITS.len(), &[]).unwrap();
+            (0..40).map(|_| sampler.choose(&LOGITS).token).collect::<Vec<_>>()
         };
         assert_eq!(text(1), text(1));
         assert_ne!(text(1), text(2));
@@ -367,7 +384,7 @@ mod tests {
     fn penalties_and_biases_change_logits() {
         let chosen = |sampling: Sampling, prompt: &[u32]| {
             let mut sampler = sampler(sampling, prompt);
-            [(); 3].map(|()| sampler.choose(&LOGITS).token.token)
+            [(); 3].map(|()| sampler.choose(&LOGITS).token)
         };
         let none = Sampling::default();
         assert_eq!(chosen(none.clone(), &[]), [1, 1, 1]);
@@ -380,6 +397,9 @@ mod tests {
         assert_eq!(chosen(Sampling { presence_penalty: 0.6, ..none.clone() }, &[]), [1, 5, 3]);
         // Frequencies add up: 3 - 0.3, 3 - 0.3, then 2.7 for both.
         assert_eq!(chosen(Sampling { frequency_penalty: 0.3, ..none.clone() }, &[]), [1, 5, 1]);
+        // The bias first: 2.5 + 1, divided by 1.25.
+        let both = Sampling { repetition_penalty: 1.25, logit_bias: [(3, 1.0)].into(), ..none.clone() };
+        assert_eq!(chosen(both, &[1, 3, 5]), [3, 3, 3]);
         assert_eq!(chosen(Sampling { logit_bias: [(4, 3.5), (1, -9.0)].into(), ..none }, &[]), [4, 4, 4]);
     }
 
@@ -387,8 +407,8 @@ mod tests {
     fn log_probabilities_are_those_of_the_model() {
         let sum: f64 = LOGITS.iter().map(|logit| f64::from(*logit).exp()).sum();
         let expected = |token: u32| f64::from(LOGITS[token as usize]) - sum.ln();
-        let sampling = Sampling { temperature: 3.0, top_k: 2, alternatives: 4, ..Sampling::default() };
-        let chosen = sampler(sampling, &[]).choose(&LOGITS);
+        let sampling = Sampling { temperature: 3.0, top_k: 2, log_probabilities: Some(4), ..Sampling::default() };
+        let chosen = sampler(sampling, &[]).choose(&LOGITS).probabilities.unwrap();
         let tokens: Vec<u32> = chosen.alternatives.iter().map(|scored| scored.token).collect();
         assert_eq!(tokens, [1, 5, 3, 0]);
         for scored in chosen.alternatives.iter().chain([&chosen.token]) {
@@ -409,9 +429,9 @@ mod tests {
             (Sampling { frequency_penalty: -101.0, ..none() }, "frequency_penalty"),
             (Sampling { logit_bias: [(6, 1.0)].into(), ..none() }, "logit_bias"),
             (Sampling { logit_bias: [(5, f64::NAN)].into(), ..none() }, "logit_bias"),
-            (Sampling { alternatives: 21, ..none() }, "log-probabilities"),
+            (Sampling { log_probabilities: Some(21), ..none() }, "log-probabilities"),
         ] {
-            let error = Sampler::new(sampling, [0; 32], 6, &[]).unwrap_err().to_string();
+            let error = Sampler::new(sampling, 0, 6, &[]).unwrap_err().to_string();
             assert!(error.starts_with(option) && error.contains("needed"), "{error}");
         }
     }

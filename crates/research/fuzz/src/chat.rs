@@ -473,7 +473,7 @@ pub static ANSWER: Target = Target {
                     for token in 0..CHUNK {
                         let row = logits.row(token).expect("a row for each token");
                         assert!(row.len() == vocabulary && row.iter().all(|logit| logit.is_finite()));
-                        let next = Sampler::greedy().choose(row).token.token;
+                        let next = Sampler::greedy().choose(row).token;
                         assert!(row.iter().all(|logit| *logit <= row[next as usize]));
                     }
                 }

@@ -192,8 +192,8 @@ impl Builder {
         Err(DatabaseError::Full { what: "no arrangement in buckets was found" })
     }
 
-    /// The seed of the masks of dense tables: the seed of the replaced database, so that its clients need not read the
-    /// description again, or a new seed.
+    /// The seed of the masks of dense tables: the seed of the replaced database, or a new seed. With the same seed and
+    /// the same kind of tables clients need not read the description again.
     fn masks(&self, target: &Target) -> Result<Option<MaskSeed>, DatabaseError> {
         match (self.tables, target.masks) {
             (kind, _) if !kind.is_dense() => Ok(None),

@@ -144,7 +144,7 @@ impl Tables {
             return Err(SchemeError::format(
                 "tables to cut into shards",
                 self.kind,
-                "dense ones: rebuild with --tables dense",
+                "dense or wide ones: rebuild with --tables dense",
             ));
         };
         let split = DenseSplit::new(&self.parameters, shape, shards)?;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use unspoken_chat::{ChatClient, PrivateGeneration, Question, SessionId};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
-use unspoken_llama_model::{Chosen, ClientModel, InputError, Scored, StopStream, seed_bytes};
+use unspoken_llama_model::{ClientModel, InputError, Probabilities, Scored, StopStream};
 use unspoken_protocol::AnyHalf;
 use zeroize::Zeroizing;
 
@@ -32,6 +32,12 @@ impl LlamaModel {
     /// Tokens of a text that follows another.
     fn tokens(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
         Ok(py.detach(|| self.0.tokenizer().encode_continuation(text)).map_err(Failure::from)?)
+    }
+
+    /// Refuses options of `SamplingOptions` that cannot be used with this model.
+    fn check_sampling(&self, sampling: &Bound<'_, PyDict>) -> PyResult<()> {
+        let refused = |error: InputError| ConfigurationError::new_err(error.to_string());
+        Choices::read(sampling)?.sampling.check(self.0.config().vocabulary).map_err(refused)
     }
 
     /// The texts of the tokens that the preparation of the model never ran.
@@ -77,13 +83,13 @@ impl LlamaGeneration {
         dict.set_item("end", self.state.end().map(|end| end.to_string()))?;
         dict.set_item("seed", self.seed)?;
         let scored = |scored: &Scored| (scored.token, scored.log_probability);
-        let place = |chosen: &Chosen| {
-            let alternatives: Vec<_> = chosen.alternatives.iter().map(scored).collect();
-            Ok((chosen.token.log_probability, PyTuple::new(py, alternatives)?))
+        let place = |told: &Probabilities| {
+            let alternatives: Vec<_> = told.alternatives.iter().map(scored).collect();
+            Ok((told.token.log_probability, PyTuple::new(py, alternatives)?))
         };
-        let chosen = self.state.chosen().iter().map(place).collect::<PyResult<Vec<_>>>()?;
-        let chosen = self.tells_probabilities.then(|| PyTuple::new(py, chosen)).transpose()?;
-        dict.set_item("logprobs", chosen)?;
+        let all = || self.state.probabilities().iter().map(place).collect::<PyResult<Vec<_>>>();
+        let probabilities = self.tells_probabilities.then(|| PyTuple::new(py, all()?)).transpose()?;
+        dict.set_item("logprobs", probabilities)?;
         dict.set_item("passes", statistics.passes)?;
         dict.set_item("tokens_per_pass", statistics.tokens as f64 / statistics.generating.max(1) as f64)?;
         dict.set_item("guessed", statistics.guessed)?;
@@ -149,15 +155,14 @@ impl LlamaGeneration {
         choices: Choices,
         reporter: Reporter,
     ) -> PyResult<Self> {
-        let Choices { sampling, seed, stops, tells_probabilities } = choices;
-        let refused = |error: InputError| ConfigurationError::new_err(error.to_string());
-        sampling.check(client.description().vocabulary()).map_err(refused)?;
+        let Choices { sampling, seed, stops } = choices;
+        let tells_probabilities = sampling.log_probabilities.is_some();
         let private = Zeroizing::new(private);
         let (model, description) = (client.half().model(), client.description());
         let texts = (model.prefix(), public, &**private);
         let state = SessionId::random()
             .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
-            .and_then(|state| state.with_sampling(description, sampling, seed_bytes(seed.unwrap_or_default())))
+            .and_then(|state| state.with_sampling(description, sampling, seed.unwrap_or_default()))
             .map_err(|error| Failure::from(ClientError::of_application(error)))?;
         let stops = StopStream::new(stops);
         let (query_bytes, answer_bytes, seconds) = (0, 0, 0.0);
@@ -186,10 +191,7 @@ impl LlamaGeneration {
         let ended = self.state.end().is_some();
         // After an error the last question is outstanding.
         self.state.retry();
-        let Some(question) = self.state.question() else {
-            // Text that may have been the beginning of a stop string.
-            return Ok(Some(self.stops.rest()).filter(|rest| !rest.is_empty()));
-        };
+        let Some(question) = self.state.question() else { return Ok(None) };
         let statistics = self.state.statistics();
         let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, self.most);
         let (before, start) = (client.usage(), Instant::now());
@@ -209,8 +211,9 @@ impl LlamaGeneration {
             }
         });
         self.count(before, client.usage(), start);
-        let Some(answer) = answered? else { return Ok(Some(self.stops.rest()).filter(|rest| !rest.is_empty())) };
-        let new = self.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        let Some(answer) = answered? else { return Ok(None) };
+        let new = py.detach(|| self.state.answer(&answer));
+        let new = new.map_err(|error| Failure::from(ClientError::of_application(error)))?;
         let known = self.state.text();
         let before = &known[..known.len() - new.len()];
         // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
@@ -224,6 +227,9 @@ impl LlamaGeneration {
                 self.state.stop(given + number);
                 break;
             }
+        }
+        if self.state.end().is_some() {
+            text += &self.stops.rest();
         }
         Ok(Some(text))
     }

@@ -1,12 +1,13 @@
 //! How tokens are chosen, from keyword arguments.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use unspoken_chat::random_seed;
+use unspoken_client::ClientError;
 use unspoken_llama_model::Sampling;
-use unspoken_ring::SecretRng;
 
-use crate::failure::ConfigurationError;
+use crate::failure::{ConfigurationError, Failure};
 
 /// Options of one text.
 pub(crate) struct Choices {
@@ -15,14 +16,12 @@ pub(crate) struct Choices {
     pub(crate) seed: Option<u64>,
     /// Strings that end the text.
     pub(crate) stops: Vec<String>,
-    /// Whether log-probabilities are told.
-    pub(crate) tells_probabilities: bool,
 }
 
 impl Choices {
     /// Reads the arguments that `SamplingOptions` names. `None` stands for the default of each.
     pub(crate) fn read(arguments: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let (mut sampling, mut seed, mut stops, mut probabilities) = (Sampling::default(), None, Vec::new(), None);
+        let (mut sampling, mut seed, mut stops) = (Sampling::default(), None, Vec::new());
         for (name, value) in arguments {
             let name: String = name.extract()?;
             let value = (!value.is_none()).then_some(value);
@@ -36,7 +35,7 @@ impl Choices {
                 "frequency_penalty" => set(&mut sampling.frequency_penalty, &name, value)?,
                 "logit_bias" => set(&mut sampling.logit_bias, &name, value)?,
                 "seed" => set_option(&mut seed, &name, value)?,
-                "logprobs" => set_option(&mut probabilities, &name, value)?,
+                "logprobs" => set_option(&mut sampling.log_probabilities, &name, value)?,
                 "stop" => match value {
                     Some(one) if one.is_instance_of::<PyString>() => stops = vec![one.extract()?],
                     value => set(&mut stops, &name, value)?,
@@ -44,16 +43,19 @@ impl Choices {
                 _ => return Err(PyTypeError::new_err(format!("unexpected keyword argument {name:?}"))),
             }
         }
-        sampling.alternatives = probabilities.unwrap_or(0);
-        let random = sampling.temperature != 0.0;
-        if random && seed.is_none() {
-            let mut bytes = [0; 8];
-            let mut rng = SecretRng::from_os().map_err(|error| PyValueError::new_err(error.to_string()))?;
-            rng.fill(&mut bytes);
-            seed = Some(u64::from_le_bytes(bytes));
+        for name in ["top_k", "top_p", "min_p", "seed"] {
+            if arguments.contains(name)? && !arguments.contains("temperature")? {
+                let found = format!(
+                    "{name}: found no temperature, needed one above 0: without it the most likely token is \
+                                     chosen"
+                );
+                return Err(ConfigurationError::new_err(found));
+            }
         }
-        let seed = seed.filter(|_| random);
-        Ok(Choices { sampling, seed, stops, tells_probabilities: probabilities.is_some() })
+        let random = sampling.temperature != 0.0;
+        let new = || random_seed().map_err(|error| Failure::from(ClientError::of_application(error)));
+        let seed = if random { Some(seed.map_or_else(new, Ok)?) } else { None };
+        Ok(Choices { sampling, seed, stops })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::client::published;
 use crate::continuation::{Beginning, continued_in_the_clear};
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
+use crate::sampling::SamplingOptions;
 use crate::values::{parsed, written};
 
 /// A model whose owner has published both halves.
@@ -74,13 +75,19 @@ impl ClearModel {
     /// # Errors
     /// If the model is none of language, or the text does not fit it.
     #[wasm_bindgen(js_name = continueText)]
-    pub fn continue_text(&self, public: &str, private: String, most_tokens: usize) -> Result<String, JsValue> {
-        let private = Zeroizing::new(private);
+    pub fn continue_text(
+        &self,
+        public: &str,
+        private: String,
+        most_tokens: usize,
+        #[wasm_bindgen(unchecked_param_type = "SamplingOptions | undefined")] sampling: JsValue,
+    ) -> Result<String, JsValue> {
+        let (private, sampling) = (Zeroizing::new(private), SamplingOptions::read(sampling)?);
         let Known::Language(halves) = &self.0 else {
             let needed = "a model of language, which continues texts".into();
             return Err(Failure::Argument { what: "model", found: "one of another kind".into(), needed }.into());
         };
-        let beginning = Beginning { public, private: &private, most_tokens };
+        let beginning = Beginning { public, private: &private, most_tokens, sampling };
         Ok(continued_in_the_clear((&halves.0, &halves.1), &beginning)?.to_string())
     }
 }

@@ -19,6 +19,7 @@ use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::half::{Options, WebHalf, open};
 use crate::question::{Answer, Question, Wish};
+use crate::sampling::SamplingOptions;
 use crate::seal::{Purpose, seal, unseal};
 use crate::values::{parsed, written};
 
@@ -62,7 +63,32 @@ export interface Told {
   guessed: number;
   /** Tokens of both texts that the preparation of the model never ran: the service's answer may be refused or wrong. */
   uncovered: string[];
-  end: "end token" | "maximum" | "context" | undefined;
+  end: "end token" | "maximum" | "context" | "stop" | undefined;
+}
+
+/**
+ * How the next token of a text is chosen, in this page. Without options, the most likely one. `topK`, `topP`, `minP`
+ * and `seed` need `temperature`.
+ */
+export interface SamplingOptions {
+  /** Logits are divided by it; 0 gives the most likely token. */
+  temperature?: number;
+  /** Only so many of the most likely tokens; 0 for all. */
+  topK?: number;
+  /** Only the fewest most likely tokens that have this probability together. */
+  topP?: number;
+  /** Only tokens of at least this part of the largest probability. */
+  minP?: number;
+  /** Divides logits of tokens that prompt and text have; negative ones are multiplied. */
+  repetitionPenalty?: number;
+  /** Subtracted from logits of generated tokens, once, and as often as they were generated. */
+  presencePenalty?: number; frequencyPenalty?: number;
+  /** Added to the logits of tokens, by id. */
+  logitBias?: [token: number, bias: number][];
+  /** The same seed gives the same text, but for choices that the encryption's noise decides. By default a new one. */
+  seed?: number;
+  /** The text ends before the first of these strings. */
+  stop?: string[];
 }
 
 /** What a client is opened with, besides the description. */
@@ -328,11 +354,18 @@ impl Client {
     /// does not see the private part, which comes after the public one, nor the tokens that follow.
     ///
     /// # Errors
-    /// If the application continues no texts, there is no private text, or the texts do not fit.
+    /// If the application continues no texts, there is no private text, the texts do not fit, or an option is out of
+    /// range.
     #[wasm_bindgen(js_name = continueText)]
-    pub fn continue_text(&self, public: &str, private: String, most_tokens: usize) -> Result<Continuation, JsValue> {
-        let private = Zeroizing::new(private);
-        Ok(self.half.continuation(&Beginning { public, private: &private, most_tokens })?)
+    pub fn continue_text(
+        &self,
+        public: &str,
+        private: String,
+        most_tokens: usize,
+        #[wasm_bindgen(unchecked_param_type = "SamplingOptions | undefined")] sampling: JsValue,
+    ) -> Result<Continuation, JsValue> {
+        let (private, sampling) = (Zeroizing::new(private), SamplingOptions::read(sampling)?);
+        Ok(self.half.continuation(&Beginning { public, private: &private, most_tokens, sampling })?)
     }
 
     /// The next request of a text that is continued; none when the text and its session have ended.
@@ -363,7 +396,7 @@ impl Client {
     pub fn take(&self, continuation: &mut Continuation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
         for answer in self.half.read(&request.asked, answer)? {
             let Answer::Next(answer) = answer else { return Err(not_of_a_text().into()) };
-            continuation.generation.answer(&answer).map_err(Failure::of)?;
+            continuation.answer(&answer)?;
         }
         Ok(())
     }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unspoken_chat::{ChatClient, ChatError, PrivateGeneration, SessionId};
-use unspoken_llama_model::{ClientModel, Generation, InputError, RotatedModel};
+use unspoken_chat::{Answer, ChatClient, ChatError, PrivateGeneration, SessionId};
+use unspoken_llama_model::{ClientModel, Generation, InputError, RotatedModel, Sampler};
 use unspoken_protocol::ClientHalf;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::sampling::SamplingOptions;
 use crate::values::written;
 
 /// A text to continue: what the service may read, what it must not see, and how many tokens may follow.
@@ -17,6 +18,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) public: &'a str,
     pub(crate) private: &'a str,
     pub(crate) most_tokens: usize,
+    pub(crate) sampling: SamplingOptions,
 }
 
 impl Beginning<'_> {
@@ -41,6 +43,7 @@ pub struct Continuation {
     prompt: usize,
     /// Tokens before the generated ones that the preparation never ran.
     uncovered: Vec<String>,
+    sampling: SamplingOptions,
 }
 
 /// How far a continuation is.
@@ -67,16 +70,32 @@ impl Continuation {
         let session = SessionId::random().map_err(Failure::of)?;
         let ends = model.tokenizer().ends();
         let generation = PrivateGeneration::new(client.description(), session, texts, ends, beginning.most_tokens);
+        let (sampling, seed) = (beginning.sampling.sampling(), beginning.sampling.seed()?);
+        let generation = generation.and_then(|new| new.with_sampling(client.description(), sampling, seed));
         let generation = generation.map_err(Failure::of)?;
         let prompt = generation.text().len();
         let uncovered = model.uncovered(&Zeroizing::new([public, private.to_vec()].concat()));
-        Ok(Continuation { generation, model: Arc::clone(model), prompt, uncovered })
+        let sampling = beginning.sampling.clone();
+        Ok(Continuation { generation, model: Arc::clone(model), prompt, uncovered, sampling })
     }
 
-    /// The text of the generated tokens.
-    fn text(&self) -> Result<Zeroizing<String>, Failure> {
+    /// Takes the answer to the last question, and ends at the first token with which a stop string has come.
+    pub(crate) fn answer(&mut self, answer: &Answer) -> Result<(), Failure> {
+        let new = self.generation.answer(answer).map_err(Failure::of)?.len();
+        let count = self.generation.tokens().len();
+        for tokens in count - new + 1..=count {
+            if self.sampling.shown(&self.text(tokens)?, false).1 {
+                self.generation.stop(tokens);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of the first generated tokens.
+    fn text(&self, tokens: usize) -> Result<Zeroizing<String>, Failure> {
         let (prompt, generated) = self.generation.text().split_at(self.prompt);
-        text_after(&self.model, prompt, generated)
+        text_after(&self.model, prompt, &generated[..tokens])
     }
 }
 
@@ -89,14 +108,15 @@ impl Continuation {
     /// If the model gave a token that its tokenizer does not have.
     #[wasm_bindgen(unchecked_return_type = "Told")]
     pub fn told(&self) -> Result<JsValue, JsValue> {
-        let (statistics, text) = (self.generation.statistics(), self.text()?);
+        let (statistics, end) = (self.generation.statistics(), self.generation.end());
+        let (text, _) = self.sampling.shown(&self.text(statistics.tokens)?, end.is_some());
         written(&Told {
             text: &text,
             tokens: statistics.tokens,
             passes: statistics.passes,
             guessed: statistics.guessed,
             uncovered: &self.uncovered,
-            end: self.generation.end().map(|end| end.to_string()),
+            end: end.map(|end| end.to_string()),
         })
     }
 
@@ -124,8 +144,12 @@ pub(crate) fn continued_in_the_clear(
     beginning: &Beginning<'_>,
 ) -> Result<Zeroizing<String>, Failure> {
     let (public, private) = beginning.tokens(client)?;
-    let prompt = Zeroizing::new([client.prefix(), &public, &private].concat());
-    let generation = Generation::new(rotated.model(), &prompt, client.tokenizer().ends()).map_err(refused)?;
-    let tokens = Zeroizing::new(generation.take(beginning.most_tokens).collect::<Vec<u32>>());
-    text_after(client, &prompt, &tokens)
+    let text = Zeroizing::new([public.as_slice(), &private].concat());
+    let prompt = Zeroizing::new([client.prefix(), &text].concat());
+    let (sampling, seed) = (beginning.sampling.sampling(), beginning.sampling.seed()?);
+    let sampler = Sampler::new(sampling, seed, client.config().vocabulary, &text).map_err(refused)?;
+    let generation = Generation::sampled(rotated.model(), &prompt, client.tokenizer().ends(), sampler);
+    let tokens = generation.map_err(refused)?.take(beginning.most_tokens);
+    let tokens = Zeroizing::new(tokens.collect::<Vec<u32>>());
+    Ok(beginning.sampling.shown(&text_after(client, &prompt, &tokens)?, true).0)
 }

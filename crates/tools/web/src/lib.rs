@@ -11,6 +11,7 @@ mod kernels;
 mod panic;
 mod progress;
 mod question;
+mod sampling;
 mod seal;
 mod security;
 mod values;

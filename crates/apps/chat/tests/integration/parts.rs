@@ -98,7 +98,7 @@ impl<'a> Passes<'a> {
         assert!(self.difference() < most, "{}", self.difference());
         let (public, private) = &setting.stories[0];
         let told = setting.told(public, &private[..8], 1);
-        assert_eq!(Sampler::greedy().choose(self.helped[0].row(7).unwrap()).token.token, told[0]);
+        assert_eq!(Sampler::greedy().choose(self.helped[0].row(7).unwrap()).token, told[0]);
     }
 
     /// The largest difference of logits.

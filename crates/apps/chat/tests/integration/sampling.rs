@@ -1,7 +1,7 @@
 //! Tokens that are chosen at random, at a service that computes in the clear: a generation knows no service.
 
 use unspoken_chat::{Answer, End, Logits, PrivateGeneration, Question, SessionId};
-use unspoken_llama_model::{Generation, Sampler, Sampling, seed_bytes};
+use unspoken_llama_model::{Generation, Sampling};
 use unspoken_protocol::ClientHalf;
 
 use crate::common::{CHUNK, Setting, client, setting, shared};
@@ -49,7 +49,7 @@ fn generation(story: usize, sampling: &Sampling, seed: u64) -> PrivateGeneration
     let client = client(shared());
     let texts = (setting().rotated.prefix(), public.as_slice(), private.as_slice());
     let new = PrivateGeneration::new(client.description(), SessionId::new([8; 16]), texts, &[], 20).unwrap();
-    new.with_sampling(client.description(), sampling.clone(), seed_bytes(seed)).unwrap()
+    new.with_sampling(client.description(), sampling.clone(), seed).unwrap()
 }
 
 /// Speculation is exact: drafts that are right save passes, and change no token.
@@ -64,27 +64,26 @@ fn sampled_tokens_are_those_of_the_model_in_the_clear() {
         presence_penalty: 0.2,
         frequency_penalty: 0.1,
         logit_bias: [(300, -3.0)].into(),
-        alternatives: 3,
+        log_probabilities: Some(3),
     };
     let cool = Sampling { temperature: 0.3, ..Sampling::default() };
     let (mut same, mut tokens, mut guessed) = (0, 0, 0);
     for seed in 0..12 {
         let (story, sampling) = (seed as usize % 6, if seed % 2 == 0 { &all } else { &cool });
         let mut generation = generation(story, sampling, seed);
-        let prompt = generation.text().to_vec();
+        let (prompt, sampler) = (generation.text().to_vec(), generation.sampler().clone());
         run(&mut generation, |_| ());
-        let sampler =
-            Sampler::new(sampling.clone(), seed_bytes(seed), setting().model.config.vocabulary, &prompt).unwrap();
         let told: Vec<u32> = Generation::sampled(&setting().model, &prompt, &[], sampler).unwrap().take(20).collect();
         let agree = told.iter().zip(generation.tokens()).take_while(|(a, b)| a == b).count();
         same += usize::from(agree == told.len());
         tokens += generation.tokens().len();
         guessed += generation.statistics().guessed;
-        let chosen = generation.chosen();
-        assert_eq!((generation.end(), chosen.len()), (Some(End::Maximum), generation.tokens().len()));
-        for (chosen, token) in chosen.iter().zip(generation.tokens()) {
-            assert_eq!((chosen.token.token, chosen.alternatives.len()), (*token, sampling.alternatives));
-            assert!(chosen.alternatives.iter().all(|other| other.log_probability <= 0.0));
+        assert_eq!(generation.end(), Some(End::Maximum));
+        let probabilities = generation.probabilities();
+        assert_eq!(probabilities.len(), if seed % 2 == 0 { 20 } else { 0 });
+        for (told, token) in probabilities.iter().zip(generation.tokens()) {
+            assert_eq!((told.token.token, told.alternatives.len()), (*token, 3));
+            assert!(told.alternatives.iter().all(|other| other.log_probability <= 0.0));
         }
     }
     // Noise moves a choice that is near the border between two tokens: of a few hundred choices, one or two.
@@ -94,7 +93,8 @@ fn sampled_tokens_are_those_of_the_model_in_the_clear() {
 
 #[test]
 fn a_stopped_text_has_the_tokens_before_and_asks_to_end_the_session() {
-    let mut generation = generation(0, &Sampling::default(), 0);
+    let sampling = Sampling { log_probabilities: Some(0), ..Sampling::default() };
+    let mut generation = generation(0, &sampling, 0);
     let mut passes = 0;
     run(&mut generation, |generation| {
         if generation.tokens().len() >= 5 && generation.end().is_none() {
@@ -104,7 +104,7 @@ fn a_stopped_text_has_the_tokens_before_and_asks_to_end_the_session() {
             generation.stop(4);
         }
     });
-    assert_eq!((generation.tokens().len(), generation.chosen().len()), (4, 4));
+    assert_eq!((generation.tokens().len(), generation.probabilities().len()), (4, 4));
     assert_eq!((generation.end(), generation.statistics().passes), (Some(End::Stop), passes));
     assert_eq!(generation.statistics().tokens, 4);
 }
@@ -116,6 +116,6 @@ fn options_out_of_range_are_refused() {
     let texts = (setting().rotated.prefix(), public.as_slice(), private.as_slice());
     let new = PrivateGeneration::new(client.description(), SessionId::new([8; 16]), texts, &[], 20).unwrap();
     let sampling = Sampling { top_p: 0.0, ..Sampling::default() };
-    let error = new.with_sampling(client.description(), sampling, seed_bytes(0)).err().unwrap().to_string();
+    let error = new.with_sampling(client.description(), sampling, 0).err().unwrap().to_string();
     assert!(error.contains("top_p: found 0, needed above 0"), "{error}");
 }

@@ -157,11 +157,11 @@ impl Arithmetic for Simulator {
         let cost = Cost::rotation_products(parameters, shape.level, steps, shape.products, rows.len());
         let basis = parameters.basis(shape.level);
         let (own, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
-        // A copy of the input, the sums, and the larger of its digits with parts of its rotations, and of the results
-        // with a division.
+        // A copy of the input, the sums, and the larger of its digits with parts of its rotations, and of a division. A
+        // sum is freed before the next one is divided, and is larger than its result.
         let images = memory::held_images(ring, ring.switching_basis(basis), steps.len());
         let adding = memory::raised_digits(ring, basis) + 2 * extended + images;
-        let dividing = memory::division(extended) + 2 * parameters.limbs(shape.level - 1) * rows.len();
+        let dividing = memory::division(extended) + 2 * parameters.limbs(shape.level - 1);
         let limbs = 2 * own + 2 * extended * rows.len() + adding.max(dividing);
         let bytes = memory::bytes(ring, limbs) + memory::encoding(parameters);
         let a = a.draft();

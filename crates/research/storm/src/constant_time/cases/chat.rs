@@ -108,7 +108,7 @@ fn sampling() -> Sampling {
         presence_penalty: 0.1,
         frequency_penalty: 0.1,
         logit_bias: [(3, 0.5)].into(),
-        alternatives: 2,
+        log_probabilities: Some(2),
     }
 }
 
@@ -124,11 +124,11 @@ fn ask(directory: &Path, model: Arc<ClientModel>) -> anyhow::Result<()> {
         anyhow::bail!("no logits in the answer to a pass");
     };
     for sampling in [Sampling::default(), sampling()] {
-        let mut sampler = Sampler::new(sampling, [1; 32], VOCABULARY, &[])?;
+        let mut sampler = Sampler::new(sampling, 1, VOCABULARY, &[])?;
         for place in 0..CHUNK {
             let chosen = sampler.choose(logits.row(place).context("logits for each token")?);
-            let mut next: Vec<u32> =
-                chosen.alternatives.iter().chain([&chosen.token]).map(|scored| scored.token).collect();
+            let others = chosen.probabilities.iter().flat_map(|told| told.alternatives.iter().chain([&told.token]));
+            let mut next: Vec<u32> = others.map(|scored| scored.token).chain([chosen.token]).collect();
             mark_public(&mut next);
             anyhow::ensure!(next.iter().all(|next| (*next as usize) < VOCABULARY), "a token outside the vocabulary");
         }

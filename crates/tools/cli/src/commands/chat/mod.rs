@@ -16,7 +16,7 @@ use anyhow::Context;
 use unspoken_chat::{Answer, ChatClient, End, PrivateGeneration, Question, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
-use unspoken_llama_model::{ClientModel, Generation, RotatedModel, Sampler, StopStream, seed_bytes};
+use unspoken_llama_model::{ClientModel, Generation, RotatedModel, Sampler, StopStream};
 
 use crate::commands::connection::Target;
 use crate::interrupt;
@@ -104,7 +104,6 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     look_at_coverage(arguments, &model.uncovered(&[public.as_slice(), &private].concat()))?;
     let sampling = arguments.sampling.sampling(model.config().vocabulary)?;
     let seed = arguments.sampling.seed()?;
-    let seed_bytes = seed_bytes(seed.unwrap_or_default());
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -114,8 +113,8 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let ends = model.tokenizer().ends();
     let mut generation =
         PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?
-            .with_sampling(client.description(), sampling.clone(), seed_bytes)?;
-    let prompt = generation.text().to_vec();
+            .with_sampling(client.description(), sampling.clone(), seed.unwrap_or_default())?;
+    let (prompt, sampler) = (generation.text().to_vec(), generation.sampler().clone());
     let stops = StopStream::new(arguments.sampling.stops().iter().cloned());
     let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, stops, arguments.json);
     let (start, mut seen) = (Instant::now(), Seen::default());
@@ -123,11 +122,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let finished = printed.finish(&mut bars);
     *told = Told {
         tokens: generation.tokens().to_vec(),
-        probabilities: if arguments.sampling.tells_probabilities() {
-            Some(generation.chosen().iter().map(|chosen| (chosen.token, chosen.alternatives.clone())).collect())
-        } else {
-            None
-        },
+        probabilities: sampling.log_probabilities.map(|_| generation.probabilities().iter().map(told::place).collect()),
         seed,
         text: printed.text,
         end: generation.end(),
@@ -142,8 +137,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     if let Some(check) = check {
         // Where a text has ended, the model in the clear must have ended, too.
         let count = told.tokens.len() + usize::from(told.end == Some(End::Token));
-        let sampler = Sampler::new(sampling, seed_bytes, model.config().vocabulary, &prompt)?;
-        told.clear = Some(in_the_clear(&check, &model, &prompt, (count, sampler))?);
+        told.clear = Some(in_the_clear(&check, &model, &prompt, (count, sampler, arguments.sampling.stops()))?);
     }
     if !arguments.json {
         told.describe(client.description().chunk());
@@ -156,13 +150,15 @@ fn in_the_clear(
     check: &RotatedModel,
     client: &ClientModel,
     prompt: &[u32],
-    (count, sampler): (usize, Sampler),
+    (count, sampler, stops): (usize, Sampler, &[String]),
 ) -> anyhow::Result<(Vec<u32>, String)> {
     let tokenizer = client.tokenizer();
     let told = Generation::sampled(check.model(), prompt, tokenizer.ends(), sampler)?;
     let tokens: Vec<u32> = told.take(count).collect();
     let mut stream = tokenizer.stream(prompt)?;
     let text = tokens.iter().map(|token| stream.push(*token)).collect::<Result<String, _>>()?;
+    let mut stops = StopStream::new(stops.iter().cloned());
+    let text = stops.push(&text) + &stops.rest();
     Ok((tokens, text))
 }
 

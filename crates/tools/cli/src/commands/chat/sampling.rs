@@ -1,25 +1,32 @@
 //! Options of how tokens are chosen.
 
 use anyhow::Context;
+use unspoken_chat::random_seed;
 use unspoken_llama_model::{MAX_ALTERNATIVES, Sampling};
-use unspoken_ring::SecretRng;
 
 /// How the next token is chosen, at this machine: the service sees none of it.
 #[derive(clap::Args)]
 pub struct SamplingOptions {
     /// Choose tokens at random: logits are divided by this number first. 0 gives the most likely token
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, help_heading = "Sampling")]
-    temperature: f64,
+    /// [default: 0]
+    #[arg(long, value_name = "NUMBER", help_heading = "Sampling")]
+    temperature: Option<f64>,
     /// Choose among so many of the most likely tokens; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sampling")]
+    #[arg(long, requires = "temperature", value_name = "N", default_value_t = 0, help_heading = "Sampling")]
     top_k: usize,
     /// Choose among the fewest tokens that have this probability together
-    #[arg(long, value_name = "PROBABILITY", default_value_t = 1.0, help_heading = "Sampling")]
+    #[arg(
+        long,
+        requires = "temperature",
+        value_name = "PROBABILITY",
+        default_value_t = 1.0,
+        help_heading = "Sampling"
+    )]
     top_p: f64,
     /// Choose among tokens of at least this part of the largest probability
-    #[arg(long, value_name = "PART", default_value_t = 0.0, help_heading = "Sampling")]
+    #[arg(long, requires = "temperature", value_name = "PART", default_value_t = 0.0, help_heading = "Sampling")]
     min_p: f64,
-    /// Divide the logits of tokens that the text has, prompt included (negative ones are multiplied)
+    /// Divide the logits of tokens that prompt and text have (negative ones are multiplied)
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0, help_heading = "Sampling")]
     repetition_penalty: f64,
     /// Subtract this from the logits of generated tokens
@@ -43,13 +50,15 @@ pub struct SamplingOptions {
     /// Add a number to the logit of a token, which is given by its id; may be given several times
     #[arg(long, value_name = "TOKEN=NUMBER", value_parser = bias, help_heading = "Sampling")]
     logit_bias: Vec<(u32, f64)>,
-    /// Seed of the random choices: the same seed gives the same text [default: a new one, which is printed]
-    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    /// Seed of the random choices. The same seed gives the same text, but for choices that the noise of the encryption
+    /// decides [default: a new one, which is printed]
+    #[arg(long, requires = "temperature", value_name = "N", help_heading = "Sampling")]
     seed: Option<u64>,
     /// End the text before this string; may be given several times
     #[arg(long, value_name = "TEXT", help_heading = "Sampling")]
     stop: Vec<String>,
-    /// With --json: the log-probability of each token, and so many of the most likely tokens in its place, at most 20
+    /// With --json: the log-probability of each token, and of so many of the most likely tokens in its place, at most
+    /// 20. They contain noise that depends on the secret key: keep them to yourself
     #[arg(long, value_name = "N", requires = "json", help_heading = "Sampling")]
     logprobs: Option<usize>,
 }
@@ -58,7 +67,7 @@ impl SamplingOptions {
     /// The options of the library, checked for a vocabulary.
     pub fn sampling(&self, vocabulary: usize) -> anyhow::Result<Sampling> {
         let sampling = Sampling {
-            temperature: self.temperature,
+            temperature: self.temperature.unwrap_or(0.0),
             top_k: self.top_k,
             top_p: self.top_p,
             min_p: self.min_p,
@@ -66,7 +75,7 @@ impl SamplingOptions {
             presence_penalty: self.presence_penalty,
             frequency_penalty: self.frequency_penalty,
             logit_bias: self.logit_bias.iter().copied().collect(),
-            alternatives: self.logprobs.unwrap_or(0),
+            log_probabilities: self.logprobs,
         };
         sampling.check(vocabulary)?;
         Ok(sampling)
@@ -74,25 +83,15 @@ impl SamplingOptions {
 
     /// The seed, or a new one. `None` if nothing is random.
     pub fn seed(&self) -> anyhow::Result<Option<u64>> {
-        if self.temperature == 0.0 {
+        if self.temperature.unwrap_or(0.0) == 0.0 {
             return Ok(None);
         }
-        let new = || -> anyhow::Result<u64> {
-            let mut bytes = [0; 8];
-            SecretRng::from_os()?.fill(&mut bytes);
-            Ok(u64::from_le_bytes(bytes))
-        };
-        self.seed.map_or_else(new, Ok).map(Some)
+        Ok(Some(self.seed.map_or_else(random_seed, Ok)?))
     }
 
     /// Strings that end the text.
     pub fn stops(&self) -> &[String] {
         &self.stop
-    }
-
-    /// Whether log-probabilities are printed.
-    pub fn tells_probabilities(&self) -> bool {
-        self.logprobs.is_some()
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unspoken_chat::{End, Statistics};
 use unspoken_client::UsageStats;
-use unspoken_llama_model::Scored;
+use unspoken_llama_model::{Probabilities, Scored};
 
 use super::Seen;
 use crate::commands::connection::usage_lines;
@@ -13,7 +13,7 @@ use crate::commands::connection::usage_lines;
 pub struct Told {
     pub tokens: Vec<u32>,
     /// Log-probabilities of the tokens, and of the most likely ones in their places, if they are asked for.
-    pub probabilities: Option<Vec<(Scored, Vec<Scored>)>>,
+    pub probabilities: Option<Vec<Value>>,
     /// Seed of the random choices, if there are any.
     pub seed: Option<u64>,
     pub text: String,
@@ -24,6 +24,14 @@ pub struct Told {
     pub seen: Seen,
     /// The tokens that the model gives in the clear, and their text.
     pub clear: Option<(Vec<u32>, String)>,
+}
+
+/// The log-probabilities of a place, for `--json`.
+pub fn place(told: &Probabilities) -> Value {
+    let scored = |scored: &Scored| json!({ "token": scored.token, "logprob": scored.log_probability });
+    let mut place = scored(&told.token);
+    place["top_logprobs"] = told.alternatives.iter().map(scored).collect();
+    place
 }
 
 impl Told {
@@ -44,15 +52,9 @@ impl Told {
     pub fn object(&self, error: Option<&anyhow::Error>) -> Value {
         let (statistics, usage) = (self.statistics, self.usage);
         let clear = self.clear.as_ref().map(|(tokens, text)| json!({ "tokens": tokens, "text": text }));
-        let scored = |scored: &Scored| json!({ "token": scored.token, "logprob": scored.log_probability });
-        let place = |(token, alternatives): &(Scored, Vec<Scored>)| {
-            let mut place = scored(token);
-            place["top_logprobs"] = alternatives.iter().map(scored).collect();
-            place
-        };
-        let probabilities: Option<Value> = self.probabilities.as_ref().map(|all| all.iter().map(place).collect());
         json!({
-            "logprobs": probabilities, "seed": self.seed, "tokens": self.tokens, "text": self.text, "end": self.end.map(|end| end.to_string()),
+            "logprobs": self.probabilities, "seed": self.seed,
+            "tokens": self.tokens, "text": self.text, "end": self.end.map(|end| end.to_string()),
             "passes": statistics.passes, "passes_of_chunks": self.seen.passes, "restarts": statistics.restarts,
             "tokens_per_pass": self.tokens_per_pass(), "guessed": statistics.guessed, "seconds": self.seconds,
             "seconds_per_pass": self.per_pass(), "query_bytes": usage.query_bytes,
@@ -102,7 +104,7 @@ impl Told {
         anyhow::ensure!(
             self.same() != Some(false),
             "--check: found {:?}, needed {:?}, which the model gives in the clear; prepare the model on more text of \
-             this kind, unless two tokens were almost equally likely",
+             this kind, unless two tokens were almost equally likely, or a random choice fell almost between two",
             self.text,
             self.clear.as_ref().map_or("", |(_, text)| text)
         );

@@ -24,10 +24,11 @@ use crate::{input, interrupt};
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Kind of query: packed (at most 352 bytes, or 147 KB to dense tables, about 3 MB of keys, the fastest), bits
-    /// (32 bytes and 5 bits for each bit of the index, about 100 MB of keys), compact (36 bytes, about 100 MB of keys),
-    /// or session (like compact, with 4 bytes per query; its query counter is kept in the state directory, which must
-    /// never be restored from a copy). A request has 8 bytes more than its queries; a lookup by key sends two queries
+    /// Kind of query: packed (at most 352 bytes, or 147 KB to dense and 93 KB to wide tables, about 3 MB of keys, the
+    /// fastest), bits (32 bytes and 5 bits for each bit of the index, about 100 MB of keys), compact (36 bytes, about
+    /// 100 MB of keys), or session (like compact, with 4 bytes per query; its query counter is kept in the state
+    /// directory, which must never be restored from a copy). A request has 8 bytes more than its queries; a lookup by
+    /// key sends two queries
     #[arg(long, default_value = "packed", value_parser = clap::value_parser!(Mode))]
     query: Mode,
     /// Indices instead of keys, separated by commas
