@@ -123,5 +123,5 @@ fn what_is_no_shard_is_refused() {
     let small = temporary.path().join("small");
     build(&builder(), &small, [plain(vec![1; 256])]).unwrap();
     let error = Split::new(Database::open(&small).unwrap().snapshot(), 1, &GO_ON).unwrap_err().to_string();
-    assert!(error.contains("found transformed, needed dense ones: rebuild with --tables dense"), "{error}");
+    assert!(error.contains("found transformed, needed dense or wide ones: rebuild with --tables dense"), "{error}");
 }
