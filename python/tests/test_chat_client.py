@@ -104,9 +104,9 @@ class Connection:
     def usage(self):
         return {"query_bytes": 10 * len(self.begun)}
 
-    def begin(self, public, private, most, progress):
+    def begin(self, public, private, most, progress, sampling):
         steps = iter(self.steps)
-        self.begun.append((public, private, most, progress))
+        self.begun.append((public, private, most, progress, sampling))
         return type("Generation", (), {"steps": steps, "statistics": {"passes": 0}})()
 
     def proceed(self, generation):
@@ -211,7 +211,9 @@ def test_control_c_stops_waiting_for_a_silent_service(half, tmp_path):
 
 def test_options_of_sampling_are_read(half):
     client = connected(half, None)
-    assert client.generate("a", temperature=0.7, stop="end", logprobs=2, logit_bias={3: -1.0}).text
+    options = {"temperature": 0.7, "stop": "end", "logprobs": 2, "logit_bias": {3: -1.0}, "seed": 1}
+    client.generate("a", **options)
+    assert client._connection.begun[0][4] == options
     with pytest.raises(TypeError, match="temprature"):
         client.generate("a", temprature=1)
     with pytest.raises(unspoken.ConfigurationError, match="top_p: found no temperature"):
