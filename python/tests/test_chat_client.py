@@ -216,8 +216,10 @@ def test_options_of_sampling_are_read(half):
     assert client._connection.begun[0][4] == options
     with pytest.raises(TypeError, match="temprature"):
         client.generate("a", temprature=1)
-    with pytest.raises(unspoken.ConfigurationError, match="top_p: found no temperature"):
+    with pytest.raises(unspoken.ConfigurationError, match=r"top_p: found 0\.9, needed a temperature"):
         client.generate("a", top_p=0.9)
+    with pytest.raises(unspoken.ConfigurationError, match="seed: found 1, needed a temperature"):
+        client.generate("a", seed=1)
     for wrong in ({"temperature": -1}, {"stop": 3}, {"logprobs": 21}, {"logit_bias": {100_000: 1.0}}):
         with pytest.raises(unspoken.ConfigurationError):
             client.generate("a", **wrong)

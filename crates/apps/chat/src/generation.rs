@@ -17,16 +17,19 @@ use crate::session_id::SessionId;
 /// Times that a generation begins its session again, at most.
 const MAX_RESTARTS: usize = 3;
 
-/// A seed for [`PrivateGeneration::with_sampling`] that nobody else knows. A number, so that people can write it down.
+/// The options with a new seed, if they need one and have none. A number, so that people can write it down.
 ///
 /// # Errors
 /// If the system has no randomness.
-pub fn random_seed() -> Result<u64, ChatError> {
-    let mut bytes = [0; 8];
-    let rng = SecretRng::from_os().map_err(RlweError::from).map_err(ProtocolError::from);
-    rng?.fill(&mut bytes);
-    // Numbers of JavaScript, and of much that reads JSON, have 53 bits.
-    Ok(u64::from_le_bytes(bytes) >> 11)
+pub fn seeded(mut sampling: Sampling) -> Result<Sampling, ChatError> {
+    if sampling.is_random() && sampling.seed.is_none() {
+        let mut bytes = [0; 8];
+        let rng = SecretRng::from_os().map_err(RlweError::from).map_err(ProtocolError::from);
+        rng?.fill(&mut bytes);
+        // Numbers of JavaScript, and of much that reads JSON, have 53 bits.
+        sampling.seed = Some(u64::from_le_bytes(bytes) >> 11);
+    }
+    Ok(sampling)
 }
 
 /// Why a generation has ended.
@@ -170,18 +173,18 @@ impl PrivateGeneration {
         })
     }
 
-    /// Chooses tokens as these options say, with random numbers from a seed ([`random_seed`]), in place of the most
-    /// likely ones. Before the first question.
+    /// Chooses tokens as these options say, in place of the most likely ones. Options without a seed get a new one if
+    /// they need it: [`PrivateGeneration::sampler`] has it. Before the first question.
     ///
     /// Drafts change nothing but the number of passes: with the same logits the tokens are those that a service would
     /// give which runs one token in each pass.
     ///
     /// # Errors
-    /// If an option is out of range.
-    pub fn with_sampling(self, description: &Description, sampling: Sampling, seed: u64) -> Result<Self, ChatError> {
+    /// If an option is out of range, or the system has no randomness.
+    pub fn with_sampling(self, description: &Description, sampling: Sampling) -> Result<Self, ChatError> {
         // The service's prefix is no part of the prompt.
         let prompt = &self.text[self.private - self.public.len()..];
-        let sampler = Sampler::new(sampling, seed, description.vocabulary(), prompt)?;
+        let sampler = Sampler::new(seeded(sampling)?, description.vocabulary(), prompt)?;
         Ok(PrivateGeneration { sampler, ..self })
     }
 

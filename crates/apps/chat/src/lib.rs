@@ -18,7 +18,7 @@ pub use client::{Answer, ChatClient, EncodedQuestion, Logits, Question};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;
-pub use generation::{End, PrivateGeneration, Statistics, random_seed};
+pub use generation::{End, PrivateGeneration, Statistics, seeded};
 pub use keys::ChatKeys;
 pub use server::{ChatServer, PassInput, ServedModel, ServerOptions, small_degree};
 pub use session_id::SessionId;

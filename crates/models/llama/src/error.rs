@@ -45,7 +45,7 @@ pub enum InputError {
         /// Name of the option.
         option: &'static str,
         /// Its value.
-        found: f64,
+        found: String,
         /// Values that are allowed.
         needed: &'static str,
     },

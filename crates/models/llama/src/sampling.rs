@@ -19,14 +19,16 @@ pub const MAX_ALTERNATIVES: usize = 20;
 /// Tokens of equal probability are kept or dropped together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
-    /// Logits are divided by it. 0 gives the most likely token.
-    pub temperature: f64,
+    /// Logits are divided by it. 0, or none, gives the most likely token. `top_k`, `top_p`, `min_p`, `seed` need one.
+    pub temperature: Option<f64>,
     /// Only so many of the most likely tokens; 0 for all.
     pub top_k: usize,
     /// Only the fewest most likely tokens that have this probability together.
     pub top_p: f64,
     /// Only tokens of at least this part of the largest probability.
     pub min_p: f64,
+    /// Seed of the random numbers.
+    pub seed: Option<u64>,
     /// Divides positive logits of tokens that prompt and text have, and multiplies negative ones.
     pub repetition_penalty: f64,
     /// Subtracted from logits of tokens that were generated.
@@ -44,10 +46,11 @@ impl Default for Sampling {
     /// The most likely token.
     fn default() -> Self {
         Sampling {
-            temperature: 0.0,
+            temperature: None,
             top_k: 0,
             top_p: 1.0,
             min_p: 0.0,
+            seed: None,
             repetition_penalty: 1.0,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
@@ -61,10 +64,12 @@ impl Sampling {
     /// # Errors
     /// [`InputError::Sampling`] if an option is out of range, or a bias is of a token outside the vocabulary.
     pub fn check(&self, vocabulary: usize) -> Result<(), InputError> {
-        let refuse = |option, found: f64, needed| Err(InputError::Sampling { option, found, needed });
+        let refuse =
+            |option, found: f64, needed| Err(InputError::Sampling { option, found: found.to_string(), needed });
         let within = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
-        if !within(self.temperature, 0.0, 100.0) {
-            return refuse("temperature", self.temperature, "0 to 100; 0 gives the most likely token");
+        let temperature = self.temperature.unwrap_or(0.0);
+        if !within(temperature, 0.0, 100.0) {
+            return refuse("temperature", temperature, "0 to 100; 0 gives the most likely token");
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return refuse("top_p", self.top_p, "above 0, at most 1; 1 keeps all tokens");
@@ -89,7 +94,23 @@ impl Sampling {
         if alternatives > MAX_ALTERNATIVES {
             return refuse("log-probabilities of alternatives", alternatives as f64, "at most 20");
         }
-        Ok(())
+        let need_temperature = [
+            ("top_k", self.top_k as f64, self.top_k != 0),
+            ("top_p", self.top_p, self.top_p != 1.0),
+            ("min_p", self.min_p, self.min_p != 0.0),
+            ("seed", self.seed.unwrap_or(0) as f64, self.seed.is_some()),
+        ];
+        match need_temperature.into_iter().find(|(.., given)| *given && self.temperature.is_none()) {
+            Some((option, found, _)) => {
+                refuse(option, found, "a temperature, too: without one the most likely token is chosen")
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether random numbers choose: they need a seed.
+    pub fn is_random(&self) -> bool {
+        self.temperature.is_some_and(|temperature| temperature != 0.0)
     }
 
     /// Whether penalties depend on the text so far.
@@ -160,15 +181,22 @@ impl Sampler {
     /// A sampler for the text after a prompt.
     ///
     /// # Errors
-    /// The errors of [`Sampling::check`].
-    pub fn new(sampling: Sampling, seed: u64, vocabulary: usize, prompt: &[u32]) -> Result<Self, InputError> {
+    /// The errors of [`Sampling::check`], and if random choices have no seed.
+    pub fn new(sampling: Sampling, vocabulary: usize, prompt: &[u32]) -> Result<Self, InputError> {
         sampling.check(vocabulary)?;
+        if sampling.is_random() && sampling.seed.is_none() {
+            return Err(InputError::Sampling {
+                option: "seed",
+                found: "none".into(),
+                needed: "one: choices are random",
+            });
+        }
         let counted = if sampling.has_penalties() { vocabulary } else { 0 };
         let mut text = Zeroizing::new(vec![0; counted]);
         prompt.iter().for_each(|token| count(&mut text, *token));
         let generated = Zeroizing::new(vec![0; counted]);
-        let hasher = blake3::Hasher::new_derive_key("unspoken 2026 seed of sampled tokens");
-        let seed = Zeroizing::new(*hasher.clone().update(&seed.to_le_bytes()).finalize().as_bytes());
+        let number = sampling.seed.unwrap_or(0).to_le_bytes();
+        let seed = Zeroizing::new(blake3::derive_key("unspoken 2026 seed of sampled tokens", &number));
         Ok(Sampler { sampling, seed, text, generated, choices: 0 })
     }
 
@@ -177,6 +205,11 @@ impl Sampler {
         let none = || Zeroizing::new(Vec::new());
         let seed = Zeroizing::new([0; 32]);
         Sampler { sampling: Sampling::default(), seed, text: none(), generated: none(), choices: 0 }
+    }
+
+    /// Its options.
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
     }
 
     /// Chooses the token after the last one. None of the logits is NaN, and there is one for each token of the
@@ -189,8 +222,8 @@ impl Sampler {
         count(&mut self.generated, token);
         let probabilities = self.sampling.log_probabilities.map(|number| {
             let sum = log_sum(&logits);
-            let others = alternatives(&logits, number).into_iter();
-            let alternatives = others.map(|token| scored(&logits, sum, token)).collect();
+            let others = alternatives(&logits, number);
+            let alternatives = others.iter().map(|token| scored(&logits, sum, *token)).collect();
             Probabilities { token: scored(&logits, sum, token), alternatives }
         });
         Chosen { token, probabilities }
@@ -198,12 +231,12 @@ impl Sampler {
 
     fn sample(&self, logits: &[f64]) -> u32 {
         let adjusted = self.adjusted(logits);
-        if self.sampling.temperature == 0.0 {
-            return most_likely(&adjusted);
-        }
+        let Some(temperature) = self.sampling.temperature.filter(|temperature| *temperature != 0.0) else {
+            return largest(&keys(&adjusted));
+        };
         let best = maximum(&adjusted);
         // In units of the largest probability.
-        let weight = |value: &f64| exp((value - best) / self.sampling.temperature);
+        let weight = |value: &f64| exp((value - best) / temperature);
         let mut weights: Zeroizing<Vec<f64>> = Zeroizing::new(adjusted.iter().map(weight).collect());
         // The sum makes -0 and 0 the same.
         keep_from(&mut weights, (self.sampling.min_p + 0.0).to_bits());
@@ -300,15 +333,14 @@ fn scored(logits: &[f64], log_sum: f64, token: u32) -> Scored {
     Scored { token, log_probability: logit - log_sum }
 }
 
-/// The place of the largest number; the first of equal ones.
-fn most_likely(logits: &[f64]) -> u32 {
-    let keys: Zeroizing<Vec<u64>> = Zeroizing::new(logits.iter().map(|logit| ordered(*logit)).collect());
-    largest(&keys)
+/// Numbers in the order of logits.
+fn keys(logits: &[f64]) -> Zeroizing<Vec<u64>> {
+    Zeroizing::new(logits.iter().map(|logit| ordered(*logit)).collect())
 }
 
 /// The places of the largest numbers, the first of equal ones first.
-fn alternatives(logits: &[f64], number: usize) -> Vec<u32> {
-    let mut keys: Zeroizing<Vec<u64>> = Zeroizing::new(logits.iter().map(|logit| ordered(*logit)).collect());
+fn alternatives(logits: &[f64], number: usize) -> Zeroizing<Vec<u32>> {
+    let mut keys = keys(logits);
     let next = |_| {
         let token = largest(&keys);
         for (place, key) in (0u32..).zip(keys.iter_mut()) {
@@ -316,7 +348,7 @@ fn alternatives(logits: &[f64], number: usize) -> Vec<u32> {
         }
         token
     };
-    (0..number.min(logits.len())).map(next).collect()
+    Zeroizing::new((0..number.min(logits.len())).map(next).collect())
 }
 
 #[cfg(test)]
@@ -325,8 +357,10 @@ mod tests {
 
     const LOGITS: [f32; 6] = [1.0, 3.0, -2.0, 2.5, 0.0, 3.0];
 
+    /// A random choice has the seed 7.
     fn sampler(sampling: Sampling, prompt: &[u32]) -> Sampler {
-        Sampler::new(sampling, 7, LOGITS.len(), prompt).unwrap()
+        let seed = sampling.is_random().then_some(7);
+        Sampler::new(Sampling { seed, ..sampling }, LOGITS.len(), prompt).unwrap()
     }
 
     /// How often each token is chosen, of 4000 choices.
@@ -351,9 +385,9 @@ mod tests {
 
     #[test]
     fn tokens_come_with_their_probabilities() {
-        let warm = Sampling { temperature: 1.5, ..Sampling::default() };
+        let warm = Sampling { temperature: Some(1.5), ..Sampling::default() };
         check(counts(&warm), &[0, 1, 2, 3, 4, 5], 1.5);
-        let hot = Sampling { temperature: 1.0, ..Sampling::default() };
+        let hot = Sampling { temperature: Some(1.0), ..Sampling::default() };
         check(counts(&Sampling { top_k: 3, ..hot.clone() }), &[1, 3, 5], 1.0);
         // Tokens of equal probability are kept together.
         check(counts(&Sampling { top_k: 1, ..hot.clone() }), &[1, 5], 1.0);
@@ -366,14 +400,14 @@ mod tests {
         check(counts(&Sampling { min_p: 1.0, ..hot.clone() }), &[1, 5], 1.0);
         check(counts(&Sampling { min_p: -0.0, ..hot.clone() }), &[0, 1, 2, 3, 4, 5], 1.0);
         check(counts(&Sampling { top_k: 4, top_p: 0.8, ..hot }), &[1, 3, 5], 1.0);
-        assert_eq!(counts(&Sampling { temperature: 1e-9, ..warm })[..1], [0]);
+        assert_eq!(counts(&Sampling { temperature: Some(1e-9), ..warm })[..1], [0]);
     }
 
     #[test]
     fn the_seed_decides() {
-        let warm = Sampling { temperature: 1.0, ..Sampling::default() };
+        let warm = Sampling { temperature: Some(1.0), ..Sampling::default() };
         let text = |seed| {
-            let mut sampler = Sampler::new(warm.clone(), seed, LOGITS.len(), &[]).unwrap();
+            let mut sampler = Sampler::new(Sampling { seed: Some(seed), ..warm.clone() }, LOGITS.len(), &[]).unwrap();
             (0..40).map(|_| sampler.choose(&LOGITS).token).collect::<Vec<_>>()
         };
         assert_eq!(text(1), text(1));
@@ -407,7 +441,7 @@ mod tests {
     fn log_probabilities_are_those_of_the_model() {
         let sum: f64 = LOGITS.iter().map(|logit| f64::from(*logit).exp()).sum();
         let expected = |token: u32| f64::from(LOGITS[token as usize]) - sum.ln();
-        let sampling = Sampling { temperature: 3.0, top_k: 2, log_probabilities: Some(4), ..Sampling::default() };
+        let sampling = Sampling { temperature: Some(3.0), top_k: 2, log_probabilities: Some(4), ..Sampling::default() };
         let chosen = sampler(sampling, &[]).choose(&LOGITS).probabilities.unwrap();
         let tokens: Vec<u32> = chosen.alternatives.iter().map(|scored| scored.token).collect();
         assert_eq!(tokens, [1, 5, 3, 0]);
@@ -420,8 +454,8 @@ mod tests {
     fn options_out_of_range_are_named() {
         let none = Sampling::default;
         for (sampling, option) in [
-            (Sampling { temperature: -0.1, ..none() }, "temperature"),
-            (Sampling { temperature: f64::NAN, ..none() }, "temperature"),
+            (Sampling { temperature: Some(-0.1), ..none() }, "temperature"),
+            (Sampling { temperature: Some(f64::NAN), ..none() }, "temperature"),
             (Sampling { top_p: 0.0, ..none() }, "top_p"),
             (Sampling { min_p: 1.5, ..none() }, "min_p"),
             (Sampling { repetition_penalty: 0.0, ..none() }, "repetition_penalty"),
@@ -430,8 +464,13 @@ mod tests {
             (Sampling { logit_bias: [(6, 1.0)].into(), ..none() }, "logit_bias"),
             (Sampling { logit_bias: [(5, f64::NAN)].into(), ..none() }, "logit_bias"),
             (Sampling { log_probabilities: Some(21), ..none() }, "log-probabilities"),
+            (Sampling { top_k: 3, ..none() }, "top_k"),
+            (Sampling { top_p: 0.9, ..none() }, "top_p"),
+            (Sampling { min_p: 0.1, ..none() }, "min_p"),
+            (Sampling { seed: Some(1), ..none() }, "seed"),
+            (Sampling { temperature: Some(1.0), ..none() }, "seed"),
         ] {
-            let error = Sampler::new(sampling, 0, 6, &[]).unwrap_err().to_string();
+            let error = Sampler::new(sampling, 6, &[]).unwrap_err().to_string();
             assert!(error.starts_with(option) && error.contains("needed"), "{error}");
         }
     }

@@ -63,8 +63,6 @@ impl LlamaModel {
 pub(crate) struct LlamaGeneration {
     state: PrivateGeneration,
     stops: StopStream,
-    seed: Option<u64>,
-    tells_probabilities: bool,
     most: usize,
     reporter: Reporter,
     query_bytes: u64,
@@ -81,14 +79,15 @@ impl LlamaGeneration {
         let dict = PyDict::new(py);
         dict.set_item("tokens", PyTuple::new(py, self.state.tokens())?)?;
         dict.set_item("end", self.state.end().map(|end| end.to_string()))?;
-        dict.set_item("seed", self.seed)?;
+        let sampling = self.state.sampler().sampling();
+        dict.set_item("seed", sampling.seed)?;
         let scored = |scored: &Scored| (scored.token, scored.log_probability);
         let place = |told: &Probabilities| {
             let alternatives: Vec<_> = told.alternatives.iter().map(scored).collect();
             Ok((told.token.log_probability, PyTuple::new(py, alternatives)?))
         };
         let all = || self.state.probabilities().iter().map(place).collect::<PyResult<Vec<_>>>();
-        let probabilities = self.tells_probabilities.then(|| PyTuple::new(py, all()?)).transpose()?;
+        let probabilities = sampling.log_probabilities.map(|_| PyTuple::new(py, all()?)).transpose()?;
         dict.set_item("logprobs", probabilities)?;
         dict.set_item("passes", statistics.passes)?;
         dict.set_item("tokens_per_pass", statistics.tokens as f64 / statistics.generating.max(1) as f64)?;
@@ -155,28 +154,17 @@ impl LlamaGeneration {
         choices: Choices,
         reporter: Reporter,
     ) -> PyResult<Self> {
-        let Choices { sampling, seed, stops } = choices;
-        let tells_probabilities = sampling.log_probabilities.is_some();
+        let Choices { sampling, stops } = choices;
         let private = Zeroizing::new(private);
         let (model, description) = (client.half().model(), client.description());
         let texts = (model.prefix(), public, &**private);
         let state = SessionId::random()
             .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
-            .and_then(|state| state.with_sampling(description, sampling, seed.unwrap_or_default()))
+            .and_then(|state| state.with_sampling(description, sampling))
             .map_err(|error| Failure::from(ClientError::of_application(error)))?;
         let stops = StopStream::new(stops);
         let (query_bytes, answer_bytes, seconds) = (0, 0, 0.0);
-        Ok(LlamaGeneration {
-            state,
-            stops,
-            seed,
-            tells_probabilities,
-            most,
-            reporter,
-            query_bytes,
-            answer_bytes,
-            seconds,
-        })
+        Ok(LlamaGeneration { state, stops, most, reporter, query_bytes, answer_bytes, seconds })
     }
 
     /// Asks the next question. Returns the text that it gave, which may be empty; `None` when nothing is left to ask.

@@ -3,17 +3,13 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use unspoken_chat::random_seed;
-use unspoken_client::ClientError;
 use unspoken_llama_model::Sampling;
 
-use crate::failure::{ConfigurationError, Failure};
+use crate::failure::ConfigurationError;
 
 /// Options of one text.
 pub(crate) struct Choices {
     pub(crate) sampling: Sampling,
-    /// Seed of the random choices; `None` if nothing is random.
-    pub(crate) seed: Option<u64>,
     /// Strings that end the text.
     pub(crate) stops: Vec<String>,
 }
@@ -21,12 +17,12 @@ pub(crate) struct Choices {
 impl Choices {
     /// Reads the arguments that `SamplingOptions` names. `None` stands for the default of each.
     pub(crate) fn read(arguments: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let (mut sampling, mut seed, mut stops) = (Sampling::default(), None, Vec::new());
+        let (mut sampling, mut stops) = (Sampling::default(), Vec::new());
         for (name, value) in arguments {
             let name: String = name.extract()?;
             let value = (!value.is_none()).then_some(value);
             match name.as_str() {
-                "temperature" => set(&mut sampling.temperature, &name, value)?,
+                "temperature" => set_option(&mut sampling.temperature, &name, value)?,
                 "top_k" => set(&mut sampling.top_k, &name, value)?,
                 "top_p" => set(&mut sampling.top_p, &name, value)?,
                 "min_p" => set(&mut sampling.min_p, &name, value)?,
@@ -34,7 +30,7 @@ impl Choices {
                 "presence_penalty" => set(&mut sampling.presence_penalty, &name, value)?,
                 "frequency_penalty" => set(&mut sampling.frequency_penalty, &name, value)?,
                 "logit_bias" => set(&mut sampling.logit_bias, &name, value)?,
-                "seed" => set_option(&mut seed, &name, value)?,
+                "seed" => set_option(&mut sampling.seed, &name, value)?,
                 "logprobs" => set_option(&mut sampling.log_probabilities, &name, value)?,
                 "stop" => match value {
                     Some(one) if one.is_instance_of::<PyString>() => stops = vec![one.extract()?],
@@ -43,19 +39,7 @@ impl Choices {
                 _ => return Err(PyTypeError::new_err(format!("unexpected keyword argument {name:?}"))),
             }
         }
-        for name in ["top_k", "top_p", "min_p", "seed"] {
-            if arguments.contains(name)? && !arguments.contains("temperature")? {
-                let found = format!(
-                    "{name}: found no temperature, needed one above 0: without it the most likely token is \
-                                     chosen"
-                );
-                return Err(ConfigurationError::new_err(found));
-            }
-        }
-        let random = sampling.temperature != 0.0;
-        let new = || random_seed().map_err(|error| Failure::from(ClientError::of_application(error)));
-        let seed = if random { Some(seed.map_or_else(new, Ok)?) } else { None };
-        Ok(Choices { sampling, seed, stops })
+        Ok(Choices { sampling, stops })
     }
 }
 

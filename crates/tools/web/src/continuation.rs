@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unspoken_chat::{Answer, ChatClient, ChatError, PrivateGeneration, SessionId};
+use unspoken_chat::{Answer, ChatClient, ChatError, PrivateGeneration, SessionId, seeded};
 use unspoken_llama_model::{ClientModel, Generation, InputError, RotatedModel, Sampler};
 use unspoken_protocol::ClientHalf;
 use wasm_bindgen::prelude::*;
@@ -70,8 +70,8 @@ impl Continuation {
         let session = SessionId::random().map_err(Failure::of)?;
         let ends = model.tokenizer().ends();
         let generation = PrivateGeneration::new(client.description(), session, texts, ends, beginning.most_tokens);
-        let (sampling, seed) = (beginning.sampling.sampling(), beginning.sampling.seed()?);
-        let generation = generation.and_then(|new| new.with_sampling(client.description(), sampling, seed));
+        let sampling = beginning.sampling.sampling();
+        let generation = generation.and_then(|new| new.with_sampling(client.description(), sampling));
         let generation = generation.map_err(Failure::of)?;
         let prompt = generation.text().len();
         let uncovered = model.uncovered(&Zeroizing::new([public, private.to_vec()].concat()));
@@ -146,8 +146,8 @@ pub(crate) fn continued_in_the_clear(
     let (public, private) = beginning.tokens(client)?;
     let text = Zeroizing::new([public.as_slice(), &private].concat());
     let prompt = Zeroizing::new([client.prefix(), &text].concat());
-    let (sampling, seed) = (beginning.sampling.sampling(), beginning.sampling.seed()?);
-    let sampler = Sampler::new(sampling, seed, client.config().vocabulary, &text).map_err(refused)?;
+    let sampling = seeded(beginning.sampling.sampling()).map_err(Failure::of)?;
+    let sampler = Sampler::new(sampling, client.config().vocabulary, &text).map_err(refused)?;
     let generation = Generation::sampled(rotated.model(), &prompt, client.tokenizer().ends(), sampler);
     let tokens = generation.map_err(refused)?.take(beginning.most_tokens);
     let tokens = Zeroizing::new(tokens.collect::<Vec<u32>>());

@@ -44,33 +44,34 @@ fn run(generation: &mut PrivateGeneration, mut look: impl FnMut(&mut PrivateGene
     }
 }
 
-fn generation(story: usize, sampling: &Sampling, seed: u64) -> PrivateGeneration {
+fn generation(story: usize, sampling: &Sampling) -> PrivateGeneration {
     let (public, private) = &setting().stories[story];
     let client = client(shared());
     let texts = (setting().rotated.prefix(), public.as_slice(), private.as_slice());
     let new = PrivateGeneration::new(client.description(), SessionId::new([8; 16]), texts, &[], 20).unwrap();
-    new.with_sampling(client.description(), sampling.clone(), seed).unwrap()
+    new.with_sampling(client.description(), sampling.clone()).unwrap()
 }
 
 /// Speculation is exact: drafts that are right save passes, and change no token.
 #[test]
 fn sampled_tokens_are_those_of_the_model_in_the_clear() {
     let all = Sampling {
-        temperature: 0.9,
+        temperature: Some(0.9),
         top_k: 40,
         top_p: 0.95,
         min_p: 0.02,
+        seed: None,
         repetition_penalty: 1.1,
         presence_penalty: 0.2,
         frequency_penalty: 0.1,
         logit_bias: [(300, -3.0)].into(),
         log_probabilities: Some(3),
     };
-    let cool = Sampling { temperature: 0.3, ..Sampling::default() };
+    let cool = Sampling { temperature: Some(0.3), ..Sampling::default() };
     let (mut same, mut tokens, mut guessed) = (0, 0, 0);
     for seed in 0..12 {
         let (story, sampling) = (seed as usize % 6, if seed % 2 == 0 { &all } else { &cool });
-        let mut generation = generation(story, sampling, seed);
+        let mut generation = generation(story, &Sampling { seed: Some(seed), ..sampling.clone() });
         let (prompt, sampler) = (generation.text().to_vec(), generation.sampler().clone());
         run(&mut generation, |_| ());
         let told: Vec<u32> = Generation::sampled(&setting().model, &prompt, &[], sampler).unwrap().take(20).collect();
@@ -94,7 +95,7 @@ fn sampled_tokens_are_those_of_the_model_in_the_clear() {
 #[test]
 fn a_stopped_text_has_the_tokens_before_and_asks_to_end_the_session() {
     let sampling = Sampling { log_probabilities: Some(0), ..Sampling::default() };
-    let mut generation = generation(0, &sampling, 0);
+    let mut generation = generation(0, &sampling);
     let mut passes = 0;
     run(&mut generation, |generation| {
         if generation.tokens().len() >= 5 && generation.end().is_none() {
@@ -116,6 +117,6 @@ fn options_out_of_range_are_refused() {
     let texts = (setting().rotated.prefix(), public.as_slice(), private.as_slice());
     let new = PrivateGeneration::new(client.description(), SessionId::new([8; 16]), texts, &[], 20).unwrap();
     let sampling = Sampling { top_p: 0.0, ..Sampling::default() };
-    let error = new.with_sampling(client.description(), sampling, 0).err().unwrap().to_string();
+    let error = new.with_sampling(client.description(), sampling).err().unwrap().to_string();
     assert!(error.contains("top_p: found 0, needed above 0"), "{error}");
 }

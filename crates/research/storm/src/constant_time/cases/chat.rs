@@ -100,10 +100,11 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
 /// All options of sampling at once.
 fn sampling() -> Sampling {
     Sampling {
-        temperature: 0.8,
+        temperature: Some(0.8),
         top_k: 9,
         top_p: 0.9,
         min_p: 0.01,
+        seed: Some(1),
         repetition_penalty: 1.1,
         presence_penalty: 0.1,
         frequency_penalty: 0.1,
@@ -124,7 +125,7 @@ fn ask(directory: &Path, model: Arc<ClientModel>) -> anyhow::Result<()> {
         anyhow::bail!("no logits in the answer to a pass");
     };
     for sampling in [Sampling::default(), sampling()] {
-        let mut sampler = Sampler::new(sampling, 1, VOCABULARY, &[])?;
+        let mut sampler = Sampler::new(sampling, VOCABULARY, &[])?;
         for place in 0..CHUNK {
             let chosen = sampler.choose(logits.row(place).context("logits for each token")?);
             let others = chosen.probabilities.iter().flat_map(|told| told.alternatives.iter().chain([&told.token]));

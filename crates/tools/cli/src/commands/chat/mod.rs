@@ -103,7 +103,6 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
     look_at_coverage(arguments, &model.uncovered(&[public.as_slice(), &private].concat()))?;
     let sampling = arguments.sampling.sampling(model.config().vocabulary)?;
-    let seed = arguments.sampling.seed()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -113,7 +112,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let ends = model.tokenizer().ends();
     let mut generation =
         PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?
-            .with_sampling(client.description(), sampling.clone(), seed.unwrap_or_default())?;
+            .with_sampling(client.description(), sampling)?;
     let (prompt, sampler) = (generation.text().to_vec(), generation.sampler().clone());
     let stops = StopStream::new(arguments.sampling.stops().iter().cloned());
     let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, stops, arguments.json);
@@ -122,8 +121,11 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let finished = printed.finish(&mut bars);
     *told = Told {
         tokens: generation.tokens().to_vec(),
-        probabilities: sampling.log_probabilities.map(|_| generation.probabilities().iter().map(told::place).collect()),
-        seed,
+        probabilities: sampler
+            .sampling()
+            .log_probabilities
+            .map(|_| generation.probabilities().iter().map(told::place).collect()),
+        seed: sampler.sampling().seed,
         text: printed.text,
         end: generation.end(),
         statistics: generation.statistics(),
