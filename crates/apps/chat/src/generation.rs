@@ -56,7 +56,7 @@ impl fmt::Display for End {
     }
 }
 
-/// What a generation did so far.
+/// What a generation did so far, since [`PrivateGeneration::go_on`] if the text went on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Passes that were answered.
@@ -85,6 +85,10 @@ pub struct Statistics {
 /// If the service no longer has the session, it begins again, up to three times: the public tokens are sent once more,
 /// then all chunks up to the last one. After a lost connection, [`PrivateGeneration::retry`] asks for the last chunk
 /// again, also at a service that has been restarted.
+///
+/// A session that is [kept](PrivateGeneration::kept) can go on with a longer text, or one with another end: a
+/// conversation. Chunks that the service has run with the same tokens do not run again. The service sees with which
+/// chunk the text goes on.
 pub struct PrivateGeneration {
     session: SessionId,
     /// Prefix and public tokens, then all known private ones.
@@ -97,6 +101,10 @@ pub struct PrivateGeneration {
     chunks: usize,
     ends: Vec<u32>,
     most: usize,
+    /// Private tokens that the service has run, guesses among them, chunk by chunk.
+    run: Zeroizing<Vec<u32>>,
+    /// Whether the session stays when a text has ended.
+    kept: bool,
     sampler: Sampler,
     /// Log-probabilities of the generated tokens, if they are told.
     probabilities: Vec<Probabilities>,
@@ -110,6 +118,8 @@ enum State {
     Pass(u32),
     /// The chunk that was sent, and its tokens.
     Sent(u32, Zeroizing<Vec<u32>>),
+    /// The text has ended, and the session stays.
+    Idle(End),
     Close(End),
     Closed(End),
 }
@@ -128,29 +138,11 @@ impl PrivateGeneration {
         ends: &[u32],
         most: usize,
     ) -> Result<Self, ChatError> {
-        if private.is_empty() {
-            let needed = "one or more; the answer to a pass follows private tokens";
-            return Err(ChatError::mismatch("private text", "no tokens", needed));
-        }
-        let vocabulary = description.vocabulary();
-        if public.iter().chain(private).any(|token| *token as usize >= vocabulary) {
-            let needed = format!("ids below {vocabulary}; use the tokenizer of this model");
-            return Err(ChatError::mismatch("text", "a token outside the vocabulary", needed));
-        }
         description.check_public_tokens(public.len())?;
+        check_vocabulary(description, public)?;
+        check_private(description, public.len(), private)?;
         let chunk_tokens = description.chunk();
-        let before = description.prefix() + public.len();
-        let chunks = description.chunks_after(before);
-        if private.len() > chunks * chunk_tokens {
-            let needed = format!(
-                "at most {} after a prefix and public text of {before}: {} chunks of {chunk_tokens} in a context of \
-                 {}; shorten the text",
-                chunks * chunk_tokens,
-                chunks,
-                description.context()
-            );
-            return Err(ChatError::mismatch("private text", format!("{} tokens", private.len()), needed));
-        }
+        let chunks = description.chunks_after(description.prefix() + public.len());
         // Room for all tokens that may come, so that no copy stays in memory when the text grows.
         let mut text = Zeroizing::new(Vec::with_capacity(prefix.len() + public.len() + chunks * chunk_tokens + 1));
         [prefix, public].into_iter().for_each(|part| text.extend_from_slice(part));
@@ -166,6 +158,8 @@ impl PrivateGeneration {
             chunks,
             ends: ends.to_vec(),
             most,
+            run: Zeroizing::new(Vec::with_capacity(chunks * chunk_tokens)),
+            kept: false,
             sampler: Sampler::greedy(),
             probabilities: Vec::new(),
             state: if most == 0 { State::Closed(End::Maximum) } else { State::Begin },
@@ -182,10 +176,70 @@ impl PrivateGeneration {
     /// # Errors
     /// If an option is out of range, or the system has no randomness.
     pub fn with_sampling(self, description: &Description, sampling: Sampling) -> Result<Self, ChatError> {
-        // The service's prefix is no part of the prompt.
-        let prompt = &self.text[self.private - self.public.len()..];
-        let sampler = Sampler::new(seeded(sampling)?, description.vocabulary(), prompt)?;
+        let sampler = self.new_sampler(description, sampling, &self.text[self.private..])?;
         Ok(PrivateGeneration { sampler, ..self })
+    }
+
+    fn new_sampler(
+        &self,
+        description: &Description,
+        sampling: Sampling,
+        private: &[u32],
+    ) -> Result<Sampler, ChatError> {
+        // The service's prefix is no part of the prompt.
+        let mut prompt = Zeroizing::new(Vec::with_capacity(self.public.len() + private.len()));
+        [&self.public, private].into_iter().for_each(|part| prompt.extend_from_slice(part));
+        Ok(Sampler::new(seeded(sampling)?, description.vocabulary(), &prompt)?)
+    }
+
+    /// Keeps the session when the text has ended, so that [`PrivateGeneration::go_on`] can go on from it, until
+    /// [`PrivateGeneration::close`]. Before the first question.
+    pub fn kept(self) -> Self {
+        PrivateGeneration { kept: true, ..self }
+    }
+
+    /// Continues another text with the same public tokens by at most `most` tokens. `private` are all of its private
+    /// tokens. The first chunk that differs from what the service has run is the first one that it runs now.
+    ///
+    /// # Errors
+    /// As for [`PrivateGeneration::new`] and [`PrivateGeneration::with_sampling`], and if the last text has not ended,
+    /// or its session is not kept. Nothing changes then.
+    pub fn go_on(
+        &mut self,
+        description: &Description,
+        private: &[u32],
+        most: usize,
+        sampling: Sampling,
+    ) -> Result<(), ChatError> {
+        if !matches!(self.state, State::Idle(_)) {
+            let needed = "one at its end, in a session that is kept";
+            return Err(ChatError::mismatch("next text", "a text that has not ended, or was closed", needed));
+        }
+        check_private(description, self.public.len(), private)?;
+        self.sampler = self.new_sampler(description, sampling, private)?;
+        // A chunk has to run for the logits after its last known token.
+        let first = self.common(private).min(private.len() - 1) / self.chunk_tokens;
+        self.text[self.private..].zeroize();
+        self.text.truncate(self.private);
+        self.text.extend_from_slice(private);
+        self.generated = self.text.len();
+        self.most = most;
+        self.probabilities.clear();
+        self.statistics = Statistics::default();
+        self.state = if most == 0 { State::Idle(End::Maximum) } else { State::Pass(first as u32) };
+        Ok(())
+    }
+
+    /// The number of tokens at the begin of a private text that the service has run in this session.
+    pub fn common(&self, private: &[u32]) -> usize {
+        self.run.iter().zip(private).take_while(|(run, new)| run == new).count()
+    }
+
+    /// Ends a session that was kept: the next question does it.
+    pub fn close(&mut self) {
+        if let State::Idle(end) = self.state {
+            self.state = State::Close(end);
+        }
     }
 
     /// What chooses the tokens, as it is now. Before the first question it chooses the same tokens of a model in the
@@ -207,7 +261,11 @@ impl PrivateGeneration {
         self.probabilities.truncate(tokens);
         self.statistics.tokens = tokens;
         self.statistics.guessed = self.statistics.guessed.min(tokens);
-        self.state = State::Close(End::Stop);
+        self.state = self.ended(End::Stop);
+    }
+
+    fn ended(&self, end: End) -> State {
+        if self.kept { State::Idle(end) } else { State::Close(end) }
     }
 
     /// The next question; `None` when the generation has ended, and while an answer is outstanding.
@@ -228,7 +286,7 @@ impl PrivateGeneration {
                 Some(Question::Pass { session, chunk, tokens })
             }
             State::Close(_) => Some(Question::End { session }),
-            State::Sent(..) | State::Closed(_) => None,
+            State::Sent(..) | State::Idle(_) | State::Closed(_) => None,
         }
     }
 
@@ -259,6 +317,8 @@ impl PrivateGeneration {
                 }
                 self.statistics.passes += 1;
                 let (chunk, tokens) = (*chunk, tokens.clone());
+                self.run.truncate(chunk as usize * self.chunk_tokens);
+                self.run.extend_from_slice(&tokens);
                 self.passed(chunk, &tokens, logits)
             }
             (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MAX_RESTARTS => {
@@ -268,6 +328,7 @@ impl PrivateGeneration {
             }
             (State::Sent(..), Answer::Unknown) => {
                 self.statistics.restarts += 1;
+                self.run.clear();
                 self.state = State::Begin;
                 Ok(none())
             }
@@ -322,8 +383,8 @@ impl PrivateGeneration {
         (choices..places).filter_map(|place| logits.row(place)).for_each(|row| drop(spare.choose(row)));
         let chunk = if self.text.len() > behind { chunk + 1 } else { chunk };
         self.state = match end {
-            Some(end) => State::Close(end),
-            None if chunk as usize >= self.chunks => State::Close(End::Context),
+            Some(end) => self.ended(end),
+            None if chunk as usize >= self.chunks => self.ended(End::Context),
             None => State::Pass(chunk),
         };
         Ok(new)
@@ -332,7 +393,7 @@ impl PrivateGeneration {
     /// Why it has ended, if it has: all tokens are known then, though the session may still be open.
     pub fn end(&self) -> Option<End> {
         match self.state {
-            State::Close(end) | State::Closed(end) => Some(end),
+            State::Idle(end) | State::Close(end) | State::Closed(end) => Some(end),
             _ => None,
         }
     }
@@ -357,4 +418,34 @@ impl PrivateGeneration {
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
+}
+
+/// Checks private tokens: one or more, of the vocabulary, and not more than a session has room for.
+fn check_private(description: &Description, public: usize, private: &[u32]) -> Result<(), ChatError> {
+    if private.is_empty() {
+        let needed = "one or more; the answer to a pass follows private tokens";
+        return Err(ChatError::mismatch("private text", "no tokens", needed));
+    }
+    check_vocabulary(description, private)?;
+    let (before, chunk) = (description.prefix() + public, description.chunk());
+    let chunks = description.chunks_after(before);
+    if private.len() > chunks * chunk {
+        let needed = format!(
+            "at most {} after a prefix and public text of {before}: {chunks} chunks of {chunk} in a context of {}; \
+             shorten the text",
+            chunks * chunk,
+            description.context()
+        );
+        return Err(ChatError::mismatch("private text", format!("{} tokens", private.len()), needed));
+    }
+    Ok(())
+}
+
+fn check_vocabulary(description: &Description, tokens: &[u32]) -> Result<(), ChatError> {
+    let vocabulary = description.vocabulary();
+    if tokens.iter().any(|token| *token as usize >= vocabulary) {
+        let needed = format!("ids below {vocabulary}; use the tokenizer of this model");
+        return Err(ChatError::mismatch("text", "a token outside the vocabulary", needed));
+    }
+    Ok(())
 }

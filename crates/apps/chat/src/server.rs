@@ -279,14 +279,12 @@ impl ChatServer {
             Received::Embeddings(vectors) => vectors,
             Received::Tokens(first, query) => first.lookup.of_query(&evaluator, &first.encoding, &query)?,
         };
+        let (public, chunks) = (state.public.as_ref(), self.description.chunks_after(state.public.len()));
         let mut private = state.private.clone();
-        let pass = PassArithmetic::new(
-            &evaluator,
-            &self.program,
-            state.public.as_ref(),
-            &mut private,
-            (begins, self.description.chunks_after(state.public.len())),
-        )?;
+        if !begins {
+            self.program.go_back(&evaluator, public, &mut private, (chunk as usize, chunks))?;
+        }
+        let pass = PassArithmetic::new(&evaluator, &self.program, public, &mut private, (begins, chunks))?;
         let mut pass = pass.with_watch(&mut watch);
         let outputs = pass.run(inputs)?;
         drop(pass);

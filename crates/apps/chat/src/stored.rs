@@ -67,7 +67,7 @@ pub trait SessionStore: Send + Sync {
 }
 
 const MAGIC: [u8; 4] = *b"usps";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// The end of the names of entries.
 const SUFFIX: &str = ".session";

@@ -87,7 +87,7 @@ impl PassPlace<'_> {
         };
         let queries = (0..layout.parts).map(|_| next()).collect::<Result<Vec<_>, _>>()?;
         let mut session = Session::empty(program.config().layers, layout.width);
-        session.layers[layer] = LayerCache::restore((layout, &context.columns, blocks), self.chunk, &mut next)?;
+        session.layers[layer] = LayerCache::restore((layout, &context.columns, blocks), self.chunk, &mut next, false)?;
         if rest.next().is_some() {
             return Err(refused(format!("{} vectors", vectors.len()), "those of queries, keys and values alone"));
         }

@@ -173,6 +173,14 @@ impl Columns {
         (self.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
     }
 
+    /// For each vector of scores, whether the first `chunks` private chunks have columns in it.
+    pub(crate) fn filled(&self, layout: &Layout, chunks: usize) -> Vec<bool> {
+        let places = (0..chunks).flat_map(|chunk| (0..layout.parts).map(move |part| (chunk, part)));
+        let mut filled = vec![false; self.vectors];
+        places.for_each(|(chunk, part)| filled[self.vector_of(layout, chunk, part)] = true);
+        filled
+    }
+
     /// The most vectors of scores in which `chunks` private chunks lie, after at most `public` tokens.
     pub(crate) fn most_vectors(layout: &Layout, public: usize, chunks: usize) -> usize {
         match chunks {

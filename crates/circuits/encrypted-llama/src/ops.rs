@@ -11,7 +11,8 @@
 //!   made from *skewed* keys, whose column `y` has token `t - y`: two masked rotations for each `r`. All keys share one
 //!   sum and one relinearisation. Values are the same with the weights turned.
 //! - **A chunk that runs again** replaces its keys and values. The first pass of the next chunk makes them final: for
-//!   heads of width 16 or less their rows are added to the rows of all earlier chunks; wider heads keep skewed vectors.
+//!   heads of width 16 or less their rows are added to the rows of all earlier chunks. The skewed vectors of each chunk
+//!   stay, so that a session can go back to it: the same rows are subtracted then.
 //! - **Softmax** sums squares over all columns; the sums are the same in all columns. Its factors are few values in one
 //!   vector (the paper's slim track).
 //! - **The result** is the logits if they fit few vectors. Otherwise it is the output of the last norm, and the client,

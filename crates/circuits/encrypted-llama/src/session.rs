@@ -2,17 +2,20 @@
 
 use std::fmt;
 
+use unspoken_ckks::{Arithmetic, CkksError};
+
 use crate::attention::PrivateRows;
 use crate::error::PassError;
 use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns, Layout};
 use crate::ops::{Context, Role, Visible};
 use crate::program::PassProgram;
+use crate::public::Public;
 
 /// Keys and values of the private tokens of one client, encrypted.
 ///
-/// The last chunk can be run again with other tokens, which replace the old ones; the chunks before are final. The
-/// first pass of a chunk makes the chunk before it final.
+/// The last chunk can be run again with other tokens, which replace the old ones. The first pass of a chunk makes the
+/// chunk before it final; [`PassProgram::go_back`] makes an earlier chunk the last one again.
 #[derive(Clone, Debug)]
 pub struct Session<V> {
     pub(crate) layers: Vec<LayerCache<V>>,
@@ -32,18 +35,11 @@ pub(crate) struct LayerCache<V> {
 struct Skewed<V> {
     /// The last chunk: for each block of heads and part.
     last: Vec<V>,
-    /// Chunks before it.
-    past: Past<V>,
-}
-
-/// Keys or values of final chunks.
-#[derive(Clone, Debug)]
-enum Past<V> {
-    /// Rows for products, of all chunks together: by block of heads and vector of columns, for each turn.
-    Rows(Vec<Vec<V>>),
-    /// Skewed: for each chunk, for each block of heads and part. The rows of wide heads take too much memory to be
-    /// kept.
-    Skewed(Vec<Vec<V>>),
+    /// The chunks before it, each as the last one.
+    past: Vec<Vec<V>>,
+    /// Rows for products, of all chunks before the last one together: by block of heads and vector of columns, for each
+    /// turn. `None` for wide heads, whose rows take too much memory to be kept.
+    rows: Option<Vec<Vec<V>>>,
 }
 
 /// Heads up to this width have their rows kept.
@@ -52,15 +48,11 @@ const WIDEST_KEPT: usize = 16;
 impl<V> Skewed<V> {
     /// Rows that are kept: by block of heads and vector of columns.
     fn rows(&self) -> &[Vec<V>] {
-        match &self.past {
-            Past::Rows(rows) => rows,
-            Past::Skewed(_) => &[],
-        }
+        self.rows.as_deref().unwrap_or_default()
     }
 
     fn new(width: usize) -> Self {
-        let past = if width <= WIDEST_KEPT { Past::Rows(Vec::new()) } else { Past::Skewed(Vec::new()) };
-        Skewed { last: Vec::new(), past }
+        Skewed { last: Vec::new(), past: Vec::new(), rows: (width <= WIDEST_KEPT).then(Vec::new) }
     }
 }
 
@@ -78,10 +70,10 @@ impl<V: Clone + Send + Sync> Session<V> {
 
     /// All vectors of the session, in the order in which [`PassProgram::restore`] takes them.
     pub fn vectors(&self) -> impl Iterator<Item = &V> {
-        self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]).flat_map(|skewed| {
-            let (Past::Rows(past) | Past::Skewed(past)) = &skewed.past;
-            past.iter().flatten().chain(&skewed.last)
-        })
+        self.layers
+            .iter()
+            .flat_map(|layer| [&layer.keys, &layer.values])
+            .flat_map(|skewed| skewed.rows().iter().chain(&skewed.past).flatten().chain(&skewed.last))
     }
 
     /// The rows of final chunks that are kept.
@@ -99,14 +91,7 @@ impl<V: Clone + Send + Sync> Session<V> {
     /// The vectors of final chunks that are kept for each of them.
     pub(crate) fn skewed(&self) -> impl Iterator<Item = &V> {
         let caches = self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]);
-        caches.flat_map(|cache| {
-            match &cache.past {
-                Past::Skewed(chunks) => chunks.as_slice(),
-                Past::Rows(_) => &[],
-            }
-            .iter()
-            .flatten()
-        })
+        caches.flat_map(|cache| cache.past.iter().flatten())
     }
 
     /// Makes the last chunk final, if it has run.
@@ -124,6 +109,23 @@ impl<V: Clone + Send + Sync> Session<V> {
         }
         self.chunk += 1;
         Ok(true)
+    }
+
+    /// Makes a chunk that has run the last one, and forgets those after it. The rows that remain have the same bits as
+    /// before these chunks ran.
+    fn go_back<M>(&mut self, context: &Context<'_, M>, chunk: usize) -> Result<(), PassError>
+    where
+        M: PassEvaluator<Vector = V> + Sync,
+        M::Arithmetic: Sync,
+    {
+        while self.chunk > chunk {
+            self.chunk -= 1;
+            for layer in &mut self.layers {
+                layer.keys.reopen(context, Role::Keys, self.chunk)?;
+                layer.values.reopen(context, Role::Values, self.chunk)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -147,8 +149,33 @@ impl PassProgram {
         let layout = &self.layout;
         let columns = Columns::new(layout, public, chunks);
         let place = (layout, &columns, Blocks::all(layout));
-        let layers = (0..self.config().layers).map(|_| LayerCache::restore(place, chunk, &mut next));
+        let layers = (0..self.config().layers).map(|_| LayerCache::restore(place, chunk, &mut next, true));
         Ok(Session { layers: layers.collect::<Result<_, E>>()?, chunk })
+    }
+
+    /// Makes a chunk of a session the last one again, so that a pass can run it with other tokens; the chunks after it
+    /// are forgotten. The session has room for `chunks` chunks after `public`. It must be thrown away after an error.
+    ///
+    /// # Errors
+    /// If the chunk has not run, or the evaluator was cancelled.
+    pub fn go_back<'a, M>(
+        &'a self,
+        evaluator: &'a M,
+        public: impl Into<Public<'a>>,
+        session: &mut Session<M::Vector>,
+        (chunk, chunks): (usize, usize),
+    ) -> Result<(), PassError>
+    where
+        M: PassEvaluator + Sync,
+        M::Arithmetic: Sync,
+    {
+        if chunk > session.chunk {
+            let needed = format!("one of the {} that have run", session.chunk + 1);
+            return Err(PassError::Session { found: format!("chunk {chunk} to go back to"), needed });
+        }
+        let (layout, public) = (&self.layout, public.into());
+        let (columns, blocks) = (Columns::new(layout, public.len(), chunks), Blocks::all(layout));
+        session.go_back(&Context { evaluator, program: self, public, columns, chunk, blocks }, chunk)
     }
 
     /// What the vectors of sessions depend on beside the model and the parameters: a session can be restored by a
@@ -159,29 +186,23 @@ impl PassProgram {
 }
 
 impl<V> Skewed<V> {
+    /// With the chunks before the last one (`whole`), or without them where rows take their place.
     fn restore<E>(
         (layout, columns, blocks): (&Layout, &Columns, Blocks),
         chunk: usize,
         next: &mut impl FnMut() -> Result<V, E>,
+        whole: bool,
     ) -> Result<Self, E> {
         let mut some = |count: usize| (0..count).map(|_| next()).collect::<Result<Vec<V>, E>>();
         let each = blocks.count * layout.parts;
         let mut all = Skewed::new(layout.width);
-        match &mut all.past {
-            Past::Rows(_) if chunk == 0 => {}
-            Past::Rows(rows) => {
-                let places = (0..chunk).flat_map(|chunk| (0..layout.parts).map(move |part| (chunk, part)));
-                let filled: Vec<usize> = places.map(|(chunk, part)| columns.vector_of(layout, chunk, part)).collect();
-                for index in 0..blocks.count * columns.vectors {
-                    let has_rows = filled.contains(&(index % columns.vectors));
-                    rows.push(some(if has_rows { layout.width } else { 0 })?);
-                }
+        if let Some(rows) = all.rows.as_mut().filter(|_| chunk > 0) {
+            for filled in columns.filled(layout, chunk).repeat(blocks.count) {
+                rows.push(some(if filled { layout.width } else { 0 })?);
             }
-            Past::Skewed(chunks) => {
-                for _ in 0..chunk {
-                    chunks.push(some(each)?);
-                }
-            }
+        }
+        if whole || all.rows.is_none() {
+            all.past = (0..chunk).map(|_| some(each)).collect::<Result<_, E>>()?;
         }
         all.last = some(each)?;
         Ok(all)
@@ -189,7 +210,7 @@ impl<V> Skewed<V> {
 }
 
 impl<V: Clone + Send + Sync> Skewed<V> {
-    /// Appends the vectors of a block of heads.
+    /// Appends the vectors of a block of heads that a pass needs.
     fn of_block<M>(
         &self,
         context: &Context<'_, M>,
@@ -203,15 +224,15 @@ impl<V: Clone + Send + Sync> Skewed<V> {
     {
         let (parts, vectors) = (context.program.layout.parts, context.columns.vectors);
         let own = |skewed: &[V]| context.lowered(&skewed[block * parts..][..parts], level);
-        match &self.past {
-            Past::Rows(rows) if rows.is_empty() => {}
-            Past::Rows(rows) => {
+        match &self.rows {
+            Some(rows) if rows.is_empty() => {}
+            Some(rows) => {
                 for rows in &rows[block * vectors..][..vectors] {
                     all.extend(context.lowered(rows, level.saturating_sub(1))?);
                 }
             }
-            Past::Skewed(chunks) => {
-                for chunk in chunks {
+            None => {
+                for chunk in &self.past {
                     all.extend(own(chunk)?);
                 }
             }
@@ -226,16 +247,38 @@ impl<V: Clone + Send + Sync> Skewed<V> {
         M::Arithmetic: Sync,
     {
         let last = std::mem::take(&mut self.last);
-        match &mut self.past {
-            Past::Rows(rows) => {
-                rows.resize(context.blocks.count * context.columns.vectors, Vec::new());
-                context.add_rows(rows, &last, (role, chunk))
-            }
-            Past::Skewed(chunks) => {
-                chunks.push(last);
-                Ok(())
+        if let Some(rows) = &mut self.rows {
+            rows.resize(context.blocks.count * context.columns.vectors, Vec::new());
+            context.add_rows(rows, &last, (role, chunk))?;
+        }
+        self.past.push(last);
+        Ok(())
+    }
+
+    /// What [`Skewed::finish`] did, undone: chunk `chunk`, the last final one, is no longer final.
+    fn reopen<M>(&mut self, context: &Context<'_, M>, role: Role, chunk: usize) -> Result<(), PassError>
+    where
+        M: PassEvaluator<Vector = V> + Sync,
+        M::Arithmetic: Sync,
+    {
+        self.last = self.past.pop().unwrap_or_default();
+        let Some(rows) = &mut self.rows else { return Ok(()) };
+        if chunk == 0 {
+            rows.clear();
+            return Ok(());
+        }
+        let mut own = vec![Vec::new(); rows.len()];
+        context.add_rows(&mut own, &self.last, (role, chunk))?;
+        let remain = context.columns.filled(context.layout(), chunk).repeat(context.blocks.count);
+        for ((rows, own), remain) in rows.iter_mut().zip(own).zip(remain) {
+            let less = rows.iter().zip(&own).map(|(all, own)| context.arithmetic().sub(all, own));
+            if !remain {
+                rows.clear();
+            } else if !own.is_empty() {
+                *rows = less.collect::<Result<_, CkksError>>()?;
             }
         }
+        Ok(())
     }
 
     /// The rows that queries of each part see, at `level`, or at their own if that is lower.
@@ -246,10 +289,10 @@ impl<V: Clone + Send + Sync> Skewed<V> {
     {
         let (layout, vectors) = (&context.program.layout, context.columns.vectors);
         let mut past = vec![Vec::new(); context.blocks.count * vectors];
-        match &self.past {
-            Past::Rows(rows) => past.iter_mut().zip(rows).for_each(|(past, rows)| past.clone_from(rows)),
-            Past::Skewed(chunks) => {
-                for (chunk, skewed) in chunks.iter().enumerate() {
+        match &self.rows {
+            Some(rows) => past.iter_mut().zip(rows).for_each(|(past, rows)| past.clone_from(rows)),
+            None => {
+                for (chunk, skewed) in self.past.iter().enumerate() {
                     context.add_rows(&mut past, &context.lowered(skewed, level + 1)?, (role, chunk))?;
                 }
             }
@@ -275,20 +318,22 @@ impl<V: Clone + Send + Sync> Skewed<V> {
 }
 
 impl<V> LayerCache<V> {
-    /// Builds the cache of blocks of heads from its vectors, the vectors of keys first.
+    /// Builds the cache of blocks of heads from its vectors, the vectors of keys first: all of them (`whole`), or those
+    /// that a pass needs.
     pub(crate) fn restore<E>(
         place: (&Layout, &Columns, Blocks),
         chunk: usize,
         next: &mut impl FnMut() -> Result<V, E>,
+        whole: bool,
     ) -> Result<Self, E> {
-        let keys = Skewed::restore(place, chunk, next)?;
-        Ok(LayerCache { keys, values: Skewed::restore(place, chunk, next)? })
+        let keys = Skewed::restore(place, chunk, next, whole)?;
+        Ok(LayerCache { keys, values: Skewed::restore(place, chunk, next, whole)? })
     }
 }
 
 impl<V: Clone + Send + Sync> LayerCache<V> {
-    /// The vectors of a block of heads in the order of [`LayerCache::restore`]: skewed keys and values at these levels,
-    /// rows one level below, or at their own level if it is lower.
+    /// The vectors of a block of heads that a pass needs, in the order of [`LayerCache::restore`]: skewed keys and
+    /// values at these levels, rows one level below, or at their own level if it is lower.
     pub(crate) fn of_block<M>(
         &self,
         context: &Context<'_, M>,

@@ -13,6 +13,6 @@ fn a_layer_at_real_parameters_agrees_with_the_model_and_the_simulator() {
     let encoder = Encoder::new(program.bootstrap().parameters());
     program.place(&encoder, PUBLIC, &CostModel::nominal(encoder.parameters())).unwrap();
     let sample = &setting.held_out[0];
-    let run = [(true, &sample.private[..16])];
+    let run = [(0, &sample.private[..16])];
     agree(&setting, &program, (&sample.public, &run), 9.0);
 }

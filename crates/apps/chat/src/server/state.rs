@@ -24,7 +24,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether a pass of this chunk begins a new chunk; otherwise it replaces the last chunk.
+    /// Whether a pass of this chunk begins a new chunk; otherwise it replaces this chunk, and those after it are
+    /// forgotten.
     pub(super) fn begins(&self, chunk: u32) -> Result<bool, ChatError> {
         let (chunk, last) = (chunk as usize, self.private.chunk());
         let found = format!("chunk {chunk}");
@@ -35,9 +36,9 @@ impl State {
         match self.begun {
             false if chunk == 0 => Ok(true),
             false => Err(ChatError::session(found, "chunk 0, the first one")),
-            true if chunk == last => Ok(false),
+            true if chunk <= last => Ok(false),
             true if chunk == last + 1 => Ok(true),
-            true => Err(ChatError::session(found, format!("chunk {last} again, or {}, the next one", last + 1))),
+            true => Err(ChatError::session(found, format!("chunk {} or an earlier one", last + 1))),
         }
     }
 }

@@ -9,6 +9,7 @@ use unspoken_chat::{
     Answer, ChatClient, ChatError, ChatServer, Description, End, Logits, PassInput, Question, ServerOptions, SessionId,
 };
 use unspoken_ckks::{Complex64, Encoder, Preset};
+use unspoken_llama_model::Sampling;
 use unspoken_protocol::{
     AnswerProgress, ApplicationDescription, ApplicationError, Call, CkksDescription, ClientHalf, ClientId, ErrorKind,
     KeyGenerator, KeyLoader, Request, ServerHalf,
@@ -118,10 +119,12 @@ fn a_chunk_is_replaced_and_others_are_refused() {
     let with = |more: &[u32]| [public.as_slice(), more].concat();
     assert!(error(setting(), &logits(&mut party, 0, first).unwrap(), &with(first)) < MAX_ERROR);
     let error_text = message(logits(&mut party, 2, second));
-    assert!(error_text.contains("found chunk 2, needed chunk 0 again, or 1"), "{error_text}");
+    assert!(error_text.contains("found chunk 2, needed chunk 1 or an earlier one"), "{error_text}");
     logits(&mut party, 1, first).unwrap();
     assert!(error(setting(), &logits(&mut party, 1, second).unwrap(), &with(&text[..2 * CHUNK])) < MAX_ERROR);
-    assert!(message(logits(&mut party, 0, first)).contains("chunk 1 again, or 2"));
+    // An earlier chunk again: those after it are forgotten.
+    assert!(error(setting(), &logits(&mut party, 0, second).unwrap(), &with(second)) < MAX_ERROR);
+    assert!(message(logits(&mut party, 2, first)).contains("needed chunk 1 or an earlier one"));
     // A session that begins once more has no chunks, and one that has ended is gone.
     party.ask(&begin(public)).unwrap();
     assert!(message(logits(&mut party, 1, first)).contains("the first one"));
@@ -213,6 +216,33 @@ fn without_public_text_and_to_the_end_of_the_context() {
     let clear = setting().told(&[], private, told.len());
     let same = told.iter().zip(&clear).take_while(|(a, b)| a == b).count();
     assert!(same >= told.len() / 2, "{told:?} {clear:?}");
+}
+
+/// The last turn of a conversation is replaced: chunks before it do not run again, and chunks after it are forgotten.
+#[test]
+fn a_conversation_goes_on_and_back() {
+    let mut party = Party::new(shared(), ClientId::new([6; 16]));
+    let (public, private) = &setting().stories[4];
+    let mut generation = party.generation(9, public, private, 3).kept();
+    party.run(&mut generation).unwrap();
+    let more = [private, generation.tokens(), &setting().stories[5].1[..9]].concat();
+    let edited = [&more[..13], &setting().stories[2].1[..5]].concat();
+    for (text, passes) in [(&more, 2), (&edited, 1)] {
+        let known = generation.common(text) / CHUNK;
+        generation.go_on(party.client.description(), text, 3, Sampling::default()).unwrap();
+        let told = party.run(&mut generation).unwrap();
+        assert_eq!(told, setting().told(public, text, 3));
+        assert!(known >= 1 && generation.statistics().passes >= passes);
+    }
+    // A service that has lost the session.
+    party.ask(&Question::End { session: SessionId::new([9; 16]) }).unwrap();
+    generation.go_on(party.client.description(), &more, 3, Sampling::default()).unwrap();
+    assert_eq!(party.run(&mut generation).unwrap(), setting().told(public, &more, 3));
+    assert_eq!(generation.statistics().restarts, 1);
+    generation.close();
+    let ended = party.ask(&generation.question().unwrap()).unwrap();
+    generation.answer(&ended).unwrap();
+    assert!(generation.question().is_none());
 }
 
 #[test]

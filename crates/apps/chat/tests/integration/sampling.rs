@@ -20,28 +20,47 @@ fn logits(setting: &Setting, before: &[u32], tokens: &[u32], noise: &mut fastran
     Logits::new(model.config.vocabulary, values)
 }
 
-/// Runs a generation to its end. `look` sees it after each answer.
-fn run(generation: &mut PrivateGeneration, mut look: impl FnMut(&mut PrivateGeneration)) {
-    let (setting, mut noise) = (setting(), fastrand::Rng::with_seed(5));
-    let mut before = Vec::new();
-    let mut chunks: Vec<Vec<u32>> = Vec::new();
-    while let Some(question) = generation.question() {
-        let answer = match &question {
+/// A service that computes in the clear, with one session.
+#[derive(Default)]
+struct ClearService {
+    public: Vec<u32>,
+    chunks: Vec<Vec<u32>>,
+    /// The chunks that were asked for.
+    asked: Vec<u32>,
+    noise: Option<fastrand::Rng>,
+}
+
+impl ClearService {
+    fn answer(&mut self, question: &Question) -> Answer {
+        match question {
             Question::Begin { public, .. } => {
-                before.clone_from(public);
+                self.public.clone_from(public);
                 Answer::Begun { public_tokens: public.len(), chunks: 4 }
             }
             Question::Pass { chunk, tokens, .. } => {
-                chunks.truncate(*chunk as usize);
-                let earlier = [before.as_slice(), &chunks.concat()].concat();
-                chunks.push(tokens.to_vec());
-                Answer::Passed(logits(setting, &earlier, tokens, &mut noise))
+                assert!(*chunk as usize <= self.chunks.len());
+                self.asked.push(*chunk);
+                self.chunks.truncate(*chunk as usize);
+                let earlier = [self.public.as_slice(), &self.chunks.concat()].concat();
+                self.chunks.push(tokens.to_vec());
+                let noise = self.noise.get_or_insert_with(|| fastrand::Rng::with_seed(5));
+                Answer::Passed(logits(setting(), &earlier, tokens, noise))
             }
             Question::End { .. } => Answer::Ended,
-        };
-        generation.answer(&answer).unwrap();
-        look(generation);
+        }
     }
+
+    /// Runs a generation to its end. `look` sees it after each answer.
+    fn run(&mut self, generation: &mut PrivateGeneration, mut look: impl FnMut(&mut PrivateGeneration)) {
+        while let Some(question) = generation.question() {
+            generation.answer(&self.answer(&question)).unwrap();
+            look(generation);
+        }
+    }
+}
+
+fn run(generation: &mut PrivateGeneration, look: impl FnMut(&mut PrivateGeneration)) {
+    ClearService::default().run(generation, look);
 }
 
 fn generation(story: usize, sampling: &Sampling) -> PrivateGeneration {
@@ -119,4 +138,65 @@ fn options_out_of_range_are_refused() {
     let sampling = Sampling { top_p: 0.0, ..Sampling::default() };
     let error = new.with_sampling(client.description(), sampling).err().unwrap().to_string();
     assert!(error.contains("top_p: found 0, needed above 0"), "{error}");
+}
+
+/// Each text of a conversation gives the tokens of the model, and only chunks that changed run.
+#[test]
+fn a_kept_session_goes_on_with_other_texts() {
+    let (service, client) = (&mut ClearService::default(), client(shared()));
+    let (description, model) = (client.description(), &setting().model);
+    let (public, private) = &setting().stories[0];
+    let texts = (setting().rotated.prefix(), public.as_slice(), private.as_slice());
+    let most = 4;
+    let new = PrivateGeneration::new(description, SessionId::new([8; 16]), texts, &[], most).unwrap();
+    let mut generation = new.kept();
+    let greedy = Sampling::default;
+    let early = generation.go_on(description, private, 3, greedy()).unwrap_err().to_string();
+    assert!(early.contains("next text: found a text that has not ended"), "{early}");
+    service.run(&mut generation, |_| ());
+    let told = |private: &[u32], count: usize| -> Vec<u32> {
+        let prompt = [setting().rotated.prefix(), public, private].concat();
+        Generation::new(model, &prompt, &[]).unwrap().take(count).collect()
+    };
+    assert_eq!((generation.end(), generation.tokens()), (Some(End::Maximum), &told(private, most)[..]));
+    // A longer text: what the service has run does not run again.
+    let more = [private, generation.tokens(), &setting().stories[1].1[..5]].concat();
+    // Other ends: within the last chunk, and before it.
+    let mut first = Vec::new();
+    let edited = [&more[..18], &setting().stories[2].1[..4]].concat();
+    let earlier = [&more[..9], &setting().stories[3].1[..3]].concat();
+    for text in [&more, &edited, &earlier, &more, private] {
+        let known = service.chunks.concat().iter().zip(text).take_while(|(run, new)| run == new).count();
+        assert_eq!(generation.common(text), known);
+        service.asked.clear();
+        generation.go_on(description, text, most, greedy()).unwrap();
+        assert!(generation.end().is_none() && generation.tokens().is_empty());
+        service.run(&mut generation, |_| ());
+        assert_eq!(generation.tokens(), told(text, most));
+        // The last token of the text runs in any case.
+        assert_eq!(service.asked[0] as usize, known.min(text.len() - 1) / CHUNK, "{:?}", service.asked);
+        first.push(service.asked[0]);
+        assert_eq!(generation.statistics().passes, service.asked.len());
+    }
+    assert!(first.contains(&1) && first.contains(&2), "{first:?}");
+    // Another seed or temperature is an option of the text.
+    let warm = Sampling { temperature: Some(0.9), seed: Some(3), ..greedy() };
+    generation.go_on(description, &more, most, warm).unwrap();
+    let sampler = generation.sampler().clone();
+    service.run(&mut generation, |_| ());
+    let prompt = [setting().rotated.prefix(), public, &more].concat();
+    let told: Vec<u32> = Generation::sampled(model, &prompt, &[], sampler).unwrap().take(most).collect();
+    assert_eq!(generation.tokens(), told);
+    // What is refused changes nothing.
+    for (text, needed) in [(vec![3; 40], "shorten the text"), (vec![], "one or more"), (vec![9999], "ids below")] {
+        let error = generation.go_on(description, &text, 3, greedy()).unwrap_err().to_string();
+        assert!(error.contains(needed), "{error}");
+        assert_eq!(generation.tokens(), told);
+    }
+    generation.stop(1);
+    assert_eq!((generation.end(), generation.tokens()), (Some(End::Stop), &told[..1]));
+    generation.close();
+    assert!(matches!(generation.question(), Some(Question::End { .. })));
+    service.run(&mut generation, |_| ());
+    assert!(generation.question().is_none() && generation.go_on(description, &more, 3, greedy()).is_err());
 }

@@ -24,8 +24,9 @@ pub fn program(setting: &Setting, preset: &str, tokens: usize, small_degree: usi
 /// Chunks that sessions have room for.
 pub const CHUNKS: usize = 3;
 
-/// Private tokens of the chunks that are run, one after the other; a chunk that is not new replaces the last one.
-pub type Run<'a> = [(bool, &'a [u32])];
+/// The numbers and private tokens of the chunks that are run, one after the other. A chunk that has run is replaced,
+/// and those after it are forgotten.
+pub type Run<'a> = [(usize, &'a [u32])];
 
 /// Runs passes beside the model. Returns the rows of each.
 fn beside<M>(
@@ -33,6 +34,7 @@ fn beside<M>(
     (public, run): (&[u32], &Run<'_>),
     mut encrypt: impl FnMut(&[Complex64]) -> M::Vector,
     decrypt: &dyn Fn(&M::Vector) -> Vec<Complex64>,
+    same: &dyn Fn(&M::Vector, &M::Vector) -> bool,
 ) -> Vec<Vec<Row>>
 where
     M: PassEvaluator + Sync,
@@ -41,22 +43,30 @@ where
     let cache = setting.model.prefix_cache(public).unwrap();
     let mut session = program.session();
     let (mut passes, mut text) = (Vec::new(), Vec::new());
-    for (next, tokens) in run {
+    // The session after the last pass of each chunk.
+    let mut earlier: Vec<Session<M::Vector>> = Vec::new();
+    for (chunk, tokens) in run {
         if !text.is_empty() {
             session = restored(program, &session, public.len());
         }
-        let pass = PassArithmetic::new(evaluator, program, &cache, &mut session, (*next, CHUNKS)).unwrap();
+        if *chunk < session.chunk() {
+            program.go_back(evaluator, &cache, &mut session, (*chunk, CHUNKS)).unwrap();
+            assert_eq!(session.vectors().count(), earlier[*chunk].vectors().count());
+            assert!(session.vectors().zip(earlier[*chunk].vectors()).all(|(one, other)| same(one, other)));
+        }
+        let next = *chunk == earlier.len();
+        let pass = PassArithmetic::new(evaluator, program, &cache, &mut session, (next, CHUNKS)).unwrap();
         let slots = program.layout().pack(setting.model.embed(tokens).view(), program.input_unit());
         let input = slots.iter().map(|slots| encrypt(slots)).collect();
-        if !next {
-            text.truncate(text.len() - tokens.len());
-        }
+        text.truncate(chunk * tokens.len());
         let before = setting.model.prefix_cache(&[public, &text].concat()).unwrap();
         let clear = Simulated::new(&setting.model, &before, &setting.design, &Noise::None, 1);
         let place = (public.len(), text.len() / tokens.len(), CHUNKS);
         let both = Beside { pass, program, clear, place, decrypt, rows: Vec::new() };
         passes.push(both.run(setting, input, tokens).0);
         text.extend(*tokens);
+        earlier.truncate(*chunk);
+        earlier.push(session.clone());
     }
     passes
 }
@@ -77,7 +87,8 @@ fn simulated(setting: &Setting, program: &PassProgram, (public, run): (&[u32], &
     let scale = encoder.parameters().scale();
     let encrypt = |slots: &[Complex64]| simulator.encrypt(slots, program.input_level(), scale).unwrap();
     let decrypt = |vector: &Vector| vector.noisy().to_vec();
-    let rows = beside((&evaluator, setting, program), (public, run), encrypt, &decrypt);
+    // Simulated noise grows with each operation.
+    let rows = beside((&evaluator, setting, program), (public, run), encrypt, &decrypt, &|_, _| true);
     // Values a little beyond 1 are less precise, but not wrong.
     let beyond = |overflow: &Overflow| overflow.log2_coefficient - overflow.log2_modulus;
     let overflows = simulator.overflows();
@@ -134,7 +145,8 @@ fn encrypted(
         client.encoder.encrypt(&plaintext, &client.secret, &mut rng).unwrap().expand(parameters)
     };
     let decrypt = |vector: &Ciphertext| client.decrypt(vector);
-    beside((&client.evaluator(), setting, program), (public, run), encrypt, &decrypt)
+    let same = |a: &Ciphertext, b: &Ciphertext| a.to_bytes(parameters) == b.to_bytes(parameters);
+    beside((&client.evaluator(), setting, program), (public, run), encrypt, &decrypt, &same)
 }
 
 /// Checks that errors are small, and that errors of encrypted passes are as the simulator predicts: within a bit over

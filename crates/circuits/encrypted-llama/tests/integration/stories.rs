@@ -16,8 +16,9 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let placed = program.place(&encoder, PUBLIC, &CostModel::nominal(encoder.parameters())).unwrap();
     assert!(placed.seconds < placed.greedy_seconds, "{placed:?}");
     let sample = &setting.held_out[0];
-    // A chunk, then other tokens that replace it, then another chunk.
-    let run = [(true, &sample.private[8..16]), (false, &sample.private[..8]), (true, &sample.private[8..16])];
+    // A chunk, then other tokens that replace it, then two chunks, of which the first is replaced.
+    let run = [(0, 8..16), (0, 0..8), (1, 16..24), (2, 16..24), (1, 8..16)];
+    let run = run.map(|(chunk, tokens)| (chunk, &sample.private[tokens]));
     let (found, keys) = agree(setting, &program, (&sample.public, &run), 9.0);
     let requirements = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap();
     // What is explained is what was run, and takes what the placement predicted.
@@ -25,7 +26,7 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let explained = program.explain(&encoder, (PUBLIC, 1, CHUNKS), &model).unwrap();
     assert_eq!(explained.iter().map(ExplainedStep::bootstraps).sum::<usize>(), requirements.bootstraps);
     let places: Vec<_> = explained.iter().flat_map(|step| step.places.iter().copied()).collect();
-    assert!(found[2].iter().all(|row| places.contains(&row.place)), "{places:?}");
+    assert!(found[4].iter().all(|row| places.contains(&row.place)), "{places:?}");
     let seconds: f64 = program.explain(&encoder, (PUBLIC, 0, 1), &model).unwrap().iter().map(|step| step.seconds).sum();
     assert!((seconds / placed.seconds - 1.0).abs() < 0.1, "{seconds} {placed:?}");
     assert!(requirements.keys.covers(&keys));
@@ -66,7 +67,8 @@ fn chunks_in_two_parts_and_heads_in_several_vectors_agree_too() {
     let layout = program.layout();
     assert_eq!((layout.parts, layout.tokens, layout.blocks, layout.lanes), (2, 8, 2, 1));
     let sample = &setting.held_out[0];
-    let run = [(true, &sample.private[..16]), (true, &sample.private[16..32])];
+    // The last chunk begins a vector of columns; the session goes back before it.
+    let run = [(0, &sample.private[..16]), (1, &sample.private[16..32]), (0, &sample.private[..16])];
     agree(&setting, &program, (&sample.public, &run), 7.0);
 }
 
@@ -77,7 +79,7 @@ fn results_that_fit_one_vector_share_its_bootstrap() {
     let layout = program.layout();
     assert_eq!((layout.parts, layout.blocks, layout.lanes, layout.activation_vectors(150)), (1, 1, 4, 2));
     let sample = &setting.held_out[0];
-    let run = [(true, &sample.private[..8]), (true, &sample.private[8..16])];
+    let run = [(0, &sample.private[..8]), (1, &sample.private[8..16])];
     agree(&setting, &program, (&sample.public, &run), 7.0);
     let encoder = Encoder::new(program.bootstrap().parameters());
     let model = CostModel::nominal(encoder.parameters());
@@ -96,7 +98,7 @@ fn the_result_of_a_large_vocabulary_is_the_output_of_the_last_norm() {
     assert_eq!((program.result().quantity, program.result().width), (Quantity::LastNorm, 128));
     let sample = &setting.held_out[0];
     // Three chunks: a factor of a norm is one number for each token, too few of one chunk for a comparison.
-    let run = [0, 8, 16].map(|first| (true, &sample.private[first..first + 8]));
+    let run = [0, 1, 2].map(|chunk| (chunk, &sample.private[8 * chunk..][..8]));
     let (found, _) = agree(&setting, &program, (&sample.public, &run), 7.0);
     assert_eq!(found[0].last().unwrap().place.quantity, Quantity::LastNorm);
 }
