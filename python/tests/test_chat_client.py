@@ -104,9 +104,9 @@ class Connection:
     def usage(self):
         return {"query_bytes": 10 * len(self.begun)}
 
-    def begin(self, public, private, most, progress, sampling):
+    def begin(self, conversation, most, progress, sampling):
         steps = iter(self.steps)
-        self.begun.append((public, private, most, progress, sampling))
+        self.begun.append((conversation, most, progress, sampling))
         return type("Generation", (), {"steps": steps, "statistics": {"passes": 0}})()
 
     def proceed(self, generation):
@@ -137,11 +137,55 @@ def test_pieces_come_one_by_one(half):
     assert stream.generation == other
     assert str(other) == " a dog"
     assert client.usage.query_bytes == 20
-    (public, private, most, *_), second = client._connection.begun
-    assert (len(public) > 1, len(private) > 1, most) == (True, True, 5)
-    # The prefix has the token for the begin of a text, so neither part has it.
+    (first, most, *_), (second, more, *_) = client._connection.begun
+    assert (first is second, most, more) == (False, 5, 7)
+
+
+def test_neither_part_of_a_text_has_the_token_for_the_begin(half):
+    model = quiet(half)._model
+    public, private = model.conversation(False).read(model.text("One day.", "They saw"))
+    assert len(public) > 1
+    assert len(private) > 1
+    # The prefix has it.
     assert 1 not in public + private
-    assert second[:3] == ([], private, 7)
+
+
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+
+
+@pytest.fixture
+def talking(half, tmp_path):
+    """The client half with a template of conversations."""
+    shutil.copytree(half, tmp_path / "talking")
+    model = json.loads((half / "client.json").read_text())["model"]["id"]
+    text = json.dumps({"id": model, "template": {"source": TEMPLATE, "tokens": {}}})
+    (tmp_path / "talking/chat_template.json").write_text(text)
+    return tmp_path / "talking"
+
+
+def test_messages_become_text_and_a_conversation_keeps_its_session(half, talking):
+    client = connected(talking, " a", None)
+    messages = [{"role": "user", "content": "They saw"}]
+    assert str(client.chat(messages, max_tokens=5)) == " a"
+    messages += [{"role": "assistant", "content": " a"}, {"role": "user", "content": "What?"}]
+    assert "".join(client.stream_chat(messages, temperature=0.5)) == " a"
+    (first, most, *_), (second, _, _, sampling) = client._connection.begun
+    assert (first is second, most, sampling) == (True, 5, {"temperature": 0.5})
+    prompt = client._model.messages([("system", "Be kind."), ("user", "They saw")], 1, 0)
+    text = client._model.text("system: Be kind.\nuser: ", "They saw\n")
+    assert client._model.conversation(True).read(prompt) == client._model.conversation(True).read(text)
+    for wrong, found in [
+        ([{"role": "user"}], "message 0"),
+        ([{"role": "user", "content": "a", "name": "b"}], "name"),
+        ([], "0 messages"),
+        ([{"role": "user", "content": "a\n</s>\nb"}], "message 1 contains"),
+    ]:
+        with pytest.raises(unspoken.ConfigurationError, match=found):
+            client.chat(wrong)
+    with pytest.raises(unspoken.ConfigurationError, match="public_messages: found 9, needed 0 to 3"):
+        client.chat(messages, public_messages=9)
+    with pytest.raises(unspoken.ConfigurationError, match="--chat-template"):
+        connected(half, None).chat(messages)
 
 
 def test_a_piece_can_be_asked_for_again(half):
@@ -169,7 +213,7 @@ def test_streams_draw_no_bars(half):
         client.stream("a")
         client.stream("a", progress=True)
         client.generate("a", progress=show)
-        assert [begun[3] for begun in client._connection.begun] == [of_client, streamed, True, show]
+        assert [begun[2] for begun in client._connection.begun] == [of_client, streamed, True, show]
 
 
 def test_a_stream_of_a_closed_client_ends_with_an_error():
@@ -213,7 +257,7 @@ def test_options_of_sampling_are_read(half):
     client = connected(half, None)
     options = {"temperature": 0.7, "stop": "end", "logprobs": 2, "logit_bias": {3: -1.0}, "seed": 1}
     client.generate("a", **options)
-    assert client._connection.begun[0][4] == options
+    assert client._connection.begun[0][3] == options
     with pytest.raises(TypeError, match="temprature"):
         client.generate("a", temprature=1)
     with pytest.raises(unspoken.ConfigurationError, match=r"top_p: found 0\.9, needed a temperature"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Callable, Literal, Union
@@ -155,6 +156,7 @@ class ChatClient(ServiceClient):
     ) -> None:
         super().__init__(url, application=application, **options)
         self._model = _unspoken.LlamaModel.load(model)
+        self._conversation: _unspoken.LlamaConversation | None = None
 
     def generate(
         self,
@@ -210,11 +212,91 @@ class ChatClient(ServiceClient):
         >>> generation = client.generate(" Anna has a fever.", public="Note to the doctor:")  # doctest: +SKIP
         >>> generation.text, generation.end, generation.seconds  # doctest: +SKIP
         """
-        progress = self._progress if progress is None else progress
-        stream = self._stream(private, public, max_tokens, progress, sampling)
-        for _ in stream:
-            pass
-        return stream.generation
+        prompt = self._model.text(public, private)
+        return self._whole(self._model.conversation(False), prompt, max_tokens, progress, sampling)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        public_messages: int = 0,
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Generation:
+        """Answer a conversation without revealing its messages, nor the answer.
+
+        Messages become text as the model's own template says. The client keeps one session at the service:
+        what the service has run of a conversation does not run again when it goes on, when its last message
+        is replaced, or when it is answered once more.
+
+        Parameters
+        ----------
+        messages : sequence of mappings
+            The messages so far, each with ``"role"`` (``"system"``, ``"user"`` or ``"assistant"``) and ``"content"``.
+        public_messages : int
+            The number of messages in front that the service may read; for instance 1 for a system message
+            that is no secret. They run in the clear, once.
+        max_tokens, progress, **sampling
+            As for `generate`.
+
+        Returns
+        -------
+        Generation
+            The answer, and what it took. Append ``{"role": "assistant", "content": str(generation)}`` and the
+            next message to go on.
+
+        Raises
+        ------
+        ConfigurationError
+            If the model has no template, or the template refuses the messages; nothing was sent.
+        UnspokenError
+            As for `generate`.
+
+        Examples
+        --------
+        >>> messages = [{"role": "user", "content": "Why is the sky blue?"}]
+        >>> answer = client.chat(messages, max_tokens=64)  # doctest: +SKIP
+        """
+        prompt = self._prompt(messages, public_messages)
+        return self._whole(self._idle_conversation(), prompt, max_tokens, progress, sampling)
+
+    def stream_chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        public_messages: int = 0,
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> GenerationStream:
+        """Answer a conversation as `chat` does; return an iterator over pieces of text as they come.
+
+        Parameters
+        ----------
+        messages, public_messages
+            As for `chat`.
+        max_tokens, progress, **sampling
+            As for `stream`.
+
+        Returns
+        -------
+        GenerationStream
+            An iterator of str. Its attribute `generation` has what came so far, and what it took.
+
+        Raises
+        ------
+        UnspokenError
+            As for `chat`; some errors are raised by the iterator.
+
+        Examples
+        --------
+        >>> messages = [{"role": "user", "content": "Why is the sky blue?"}]
+        >>> for piece in client.stream_chat(messages, max_tokens=64):  # doctest: +SKIP
+        ...     print(piece, end="", flush=True)
+        """
+        prompt = self._prompt(messages, public_messages)
+        return self._stream(self._idle_conversation(), prompt, max_tokens, self._quiet(progress), sampling)
 
     def stream(
         self,
@@ -255,19 +337,62 @@ class ChatClient(ServiceClient):
         >>> for piece in client.stream("Once upon a time", max_tokens=64):  # doctest: +SKIP
         ...     print(piece, end="", flush=True)
         """
+        prompt = self._model.text(public, private)
+        return self._stream(self._model.conversation(False), prompt, max_tokens, self._quiet(progress), sampling)
+
+    def _prompt(self, messages: Sequence[Mapping[str, str]], public: int) -> _unspoken.LlamaPrompt:
+        """Return the text of messages."""
+        pairs = []
+        for number, message in enumerate(messages):
+            if set(message) != {"role", "content"}:
+                raise ConfigurationError(
+                    f"messages: found the keys {sorted(message)} in message {number}, needed 'content' and 'role'"
+                )
+            pairs.append((message["role"], message["content"]))
+        if not 0 <= public <= len(pairs):
+            raise ConfigurationError(f"public_messages: found {public}, needed 0 to {len(pairs)}")
+        return self._model.messages(pairs, public, int(time.time()))
+
+    def _idle_conversation(self) -> _unspoken.LlamaConversation:
+        """Return the conversation whose session is kept, or a new one if a stream uses it."""
+        if self._conversation is None or not self._conversation.idle:
+            self._conversation = self._model.conversation(True)
+        return self._conversation
+
+    def _quiet(self, progress: ProgressOption) -> ProgressOption:
+        """Return whether a stream shows progress: bars would overwrite the text."""
         if progress is None:
-            progress = self._progress if callable(self._progress) else False
-        return self._stream(private, public, max_tokens, progress, sampling)
+            return self._progress if callable(self._progress) else False
+        return progress
+
+    def _whole(
+        self,
+        conversation: _unspoken.LlamaConversation,
+        prompt: _unspoken.LlamaPrompt,
+        max_tokens: int,
+        progress: ProgressOption,
+        sampling: SamplingOptions,
+    ) -> Generation:
+        progress = self._progress if progress is None else progress
+        stream = self._stream(conversation, prompt, max_tokens, progress, sampling)
+        for _ in stream:
+            pass
+        return stream.generation
 
     def _stream(
-        self, private: str, public: str, max_tokens: int, progress: ProgressOption, sampling: SamplingOptions
+        self,
+        conversation: _unspoken.LlamaConversation,
+        prompt: _unspoken.LlamaPrompt,
+        max_tokens: int,
+        progress: ProgressOption,
+        sampling: SamplingOptions,
     ) -> GenerationStream:
         if max_tokens < 1:
             raise ConfigurationError(f"continue a text: found max_tokens={max_tokens}; needed 1 or more")
-        before, tokens = self._model.tokens(public), self._model.tokens(private)
+        _, tokens = conversation.read(prompt)
         if not tokens:
             raise ConfigurationError("continue a text: found no private text, needed one token or more")
-        uncovered = self._model.uncovered(before + tokens)
+        uncovered = conversation.uncovered
         if uncovered:
             # Logs are kept where the text may not be: the number, not the tokens.
             _LOGGER.warning(
@@ -276,7 +401,7 @@ class ChatClient(ServiceClient):
             )
         self._model.check_sampling(sampling)
         with self._use_connection() as connection:
-            generation = connection.begin(before, tokens, max_tokens, progress, sampling)
+            generation = connection.begin(conversation, max_tokens, progress, sampling)
 
         def proceed() -> tuple[str | None, _unspoken._Generation]:
             with self._use_connection() as connection:

@@ -25,7 +25,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from os import PathLike
@@ -384,6 +384,22 @@ class ChatClient(_AsyncClient[unspoken.ChatClient]):
         """Continue a text as `unspoken.ChatClient.stream` does; return an asynchronous iterator over its pieces."""
         stream = functools.partial(self._client.stream, private, public=public, max_tokens=max_tokens)
         begin = functools.partial(stream, progress=progress, **sampling)
+        return GenerationStream(self, await self._run(begin))
+
+    chat = _awaited(unspoken.ChatClient.chat)
+
+    async def stream_chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        public_messages: int = 0,
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> GenerationStream:
+        """Answer as `unspoken.ChatClient.stream_chat` does; return an asynchronous iterator over pieces."""
+        stream = functools.partial(self._client.stream_chat, messages, public_messages=public_messages)
+        begin = functools.partial(stream, max_tokens=max_tokens, progress=progress, **sampling)
         return GenerationStream(self, await self._run(begin))
 
 

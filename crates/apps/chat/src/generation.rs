@@ -235,6 +235,16 @@ impl PrivateGeneration {
         self.run.iter().zip(private).take_while(|(run, new)| run == new).count()
     }
 
+    /// The public tokens.
+    pub fn public(&self) -> &[u32] {
+        &self.public
+    }
+
+    /// Whether the text has ended and its session is kept, so that another can go on from it.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle(_))
+    }
+
     /// Ends a session that was kept: the next question does it.
     pub fn close(&mut self) {
         if let State::Idle(end) = self.state {

@@ -2,6 +2,7 @@
 
 mod client;
 mod constant_time;
+mod conversation;
 mod description;
 mod drafts;
 mod error;
@@ -15,6 +16,7 @@ mod sessions;
 mod stored;
 
 pub use client::{Answer, ChatClient, EncodedQuestion, Logits, Question};
+pub use conversation::{Conversation, PromptTokens, Wanted};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;

@@ -1,6 +1,8 @@
 //! The tokenizer in the metadata of a GGUF file.
 
-use unspoken_llama_model::Tokenizer;
+use std::collections::BTreeMap;
+
+use unspoken_llama_model::{ChatTemplate, InputError, Tokenizer};
 
 use crate::error::LoadError;
 use crate::metadata::Metadata;
@@ -59,7 +61,16 @@ pub fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, Lo
         }
         other => Err(format!("tokenizer {other:?}; \"gpt2\" and \"llama\" are supported")),
     };
-    made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))
+    let made = made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))?;
+    let mut named = BTreeMap::new();
+    for (key, variable) in [("bos", "bos_token"), ("eos", "eos_token"), ("padding", "pad_token")] {
+        let id = metadata.optional_number(&format!("tokenizer.ggml.{key}_token_id"))?;
+        let text = id.and_then(|id| made.token_text(u32::try_from(id).ok()?));
+        named.extend(text.map(|text| (variable.to_owned(), text)));
+    }
+    let template = metadata.optional_text("tokenizer.chat_template")?.map(|source| ChatTemplate::new(source, named));
+    let refused = |error: InputError| LoadError::content(metadata.path, error.to_string(), "a template in Jinja");
+    Ok(made.with_chat_template(template.transpose().map_err(refused)?))
 }
 
 /// The type of each token; the type of plain text if the file does not say.

@@ -49,6 +49,9 @@ pub enum InputError {
         /// Values that are allowed.
         needed: &'static str,
     },
+    /// The template of conversations refused the messages, or there is none.
+    #[error("chat template: {0}")]
+    Template(String),
     /// The tokenizer refused the text or the ids.
     #[error("tokenizer: {0}")]
     Tokenizer(String),

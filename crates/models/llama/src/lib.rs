@@ -2,6 +2,7 @@
 
 mod attention;
 mod cache;
+mod chat_template;
 mod config;
 mod constant_time;
 mod error;
@@ -20,6 +21,7 @@ mod weights;
 
 pub use attention::rotate_positions;
 pub use cache::KvCache;
+pub use chat_template::{ChatTemplate, Message, Prompt, Rendering};
 pub use config::Config;
 pub use error::InputError;
 pub use forward::Model;

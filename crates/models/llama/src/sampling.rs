@@ -130,6 +130,7 @@ pub struct Scored {
 }
 
 /// Log-probabilities of a token and of the most likely tokens in its place, the first one first. Wiped when dropped.
+#[derive(Clone)]
 pub struct Probabilities {
     /// The token that was chosen.
     pub token: Scored,

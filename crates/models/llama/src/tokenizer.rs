@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tokenizers::DecoderWrapper;
 
+use crate::chat_template::ChatTemplate;
 use crate::error::InputError;
 
 /// The sign for a space in SentencePiece vocabularies.
@@ -20,6 +21,8 @@ pub struct Tokenizer {
     vocabulary: usize,
     begin: Option<u32>,
     ends: Vec<u32>,
+    /// How conversations are written.
+    chat_template: Option<ChatTemplate>,
 }
 
 /// Text of tokens that come one by one.
@@ -159,7 +162,33 @@ impl Tokenizer {
     /// that models of this architecture have for this purpose, by their names.
     pub fn new(inner: tokenizers::Tokenizer, begin: Option<u32>, ends: &[u32]) -> Self {
         let vocabulary = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
-        Tokenizer { inner, vocabulary, begin: None, ends: vec![] }.with_bounds(begin, ends)
+        Tokenizer { inner, vocabulary, begin: None, ends: vec![], chat_template: None }.with_bounds(begin, ends)
+    }
+
+    /// This tokenizer with the template of its model's conversations.
+    pub fn with_chat_template(self, template: Option<ChatTemplate>) -> Self {
+        Tokenizer { chat_template: template, ..self }
+    }
+
+    /// This tokenizer with another template of conversations. Texts of tokens that it may name are those of the
+    /// template before, or those of this tokenizer.
+    ///
+    /// # Errors
+    /// [`InputError::Template`] if the source is not a template.
+    pub fn with_chat_template_source(self, source: &str) -> Result<Self, InputError> {
+        let own = || {
+            let named = [("bos_token", self.begin), ("eos_token", self.ends.first().copied())];
+            let text = |(name, token): (&str, Option<u32>)| Some((name.to_owned(), self.token_text(token?)?));
+            named.into_iter().filter_map(text).collect()
+        };
+        let tokens = self.chat_template.as_ref().map_or_else(own, |template| template.tokens().clone());
+        let template = ChatTemplate::new(source, tokens)?;
+        Ok(self.with_chat_template(Some(template)))
+    }
+
+    /// The template of conversations, if the model has one.
+    pub fn chat_template(&self) -> Option<&ChatTemplate> {
+        self.chat_template.as_ref()
     }
 
     /// This tokenizer with another token for the begin of a text, and other ends.

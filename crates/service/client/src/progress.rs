@@ -23,6 +23,20 @@ pub struct UsageStats {
 }
 
 impl UsageStats {
+    /// What was added since an earlier look.
+    #[must_use]
+    pub fn since(self, earlier: UsageStats) -> Self {
+        UsageStats {
+            questions: self.questions - earlier.questions,
+            key_bytes: self.key_bytes - earlier.key_bytes,
+            query_bytes: self.query_bytes - earlier.query_bytes,
+            answer_bytes: self.answer_bytes - earlier.answer_bytes,
+            key_seconds: self.key_seconds - earlier.key_seconds,
+            client_seconds: self.client_seconds - earlier.client_seconds,
+            server_seconds: self.server_seconds - earlier.server_seconds,
+        }
+    }
+
     /// With the bytes and seconds of another client that helps to answer the same questions.
     #[must_use]
     pub fn with_helper(self, other: UsageStats) -> Self {

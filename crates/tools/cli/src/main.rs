@@ -58,6 +58,8 @@ enum Command {
     #[command(subcommand)]
     Llama(commands::llama::Command),
     Chat(commands::chat::Arguments),
+    #[cfg(feature = "full")]
+    Proxy(commands::proxy::Arguments),
     /// Let a service compute with encrypted matrices
     #[command(subcommand)]
     Matrix(commands::matrix::Command),
@@ -122,6 +124,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Digits(command) => commands::digits::run(&command),
         Command::Llama(command) => commands::llama::run(&command),
         Command::Chat(arguments) => commands::chat::run(&arguments),
+        #[cfg(feature = "full")]
+        Command::Proxy(arguments) => commands::proxy::run(&arguments),
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Search(command) => commands::search::run(&command),

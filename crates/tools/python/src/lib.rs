@@ -51,8 +51,9 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<hosting::ServiceGateway>()?;
     module.add_class::<hosting::Work>()?;
     module.add_class::<interruptible::Interrupt>()?;
-    module.add_class::<llama::LlamaGeneration>()?;
+    module.add_class::<llama::LlamaConversation>()?;
     module.add_class::<llama::LlamaModel>()?;
+    module.add_class::<llama::LlamaPrompt>()?;
     module.add_class::<matrix::EncryptedMatrix>()?;
     module.add_class::<matrix::MatrixInputs>()?;
     module.add_class::<matrix::MatrixKeys>()?;

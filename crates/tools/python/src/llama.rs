@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use unspoken_chat::{ChatClient, PrivateGeneration, Question, SessionId};
+use unspoken_chat::{ChatClient, ChatError, Conversation, PrivateGeneration, PromptTokens, Question, Wanted};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
-use unspoken_llama_model::{ClientModel, InputError, Probabilities, Scored, StopStream};
+use unspoken_llama_model::{ClientModel, InputError, Message, Probabilities, Prompt, Rendering, Scored};
 use unspoken_protocol::AnyHalf;
 use zeroize::Zeroizing;
 
@@ -29,20 +29,46 @@ impl LlamaModel {
         Ok(LlamaModel(Arc::new(py.detach(|| ClientModel::load(&directory)).map_err(Failure::from)?)))
     }
 
-    /// Tokens of a text that follows another.
-    fn tokens(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
-        Ok(py.detach(|| self.0.tokenizer().encode_continuation(text)).map_err(Failure::from)?)
+    /// A text to continue: its public part, and the private one.
+    #[staticmethod]
+    fn text(public: String, private: String) -> LlamaPrompt {
+        LlamaPrompt(Prompt { public, private: Zeroizing::new(private) })
+    }
+
+    /// The text of messages, each a role and a content, of which the first `public` are public.
+    fn messages(
+        &self,
+        py: Python<'_>,
+        messages: Vec<(String, String)>,
+        public: usize,
+        unix_seconds: i64,
+    ) -> PyResult<LlamaPrompt> {
+        let messages: Vec<Message> = messages.into_iter().map(|(role, content)| Message { role, content }).collect();
+        let rendering = Rendering { unix_seconds, ..Rendering::default() };
+        let prompt = py.detach(|| self.0.tokenizer().prompt(&messages, public, &rendering));
+        Ok(LlamaPrompt(prompt.map_err(|error| ConfigurationError::new_err(error.to_string()))?))
+    }
+
+    /// A conversation with this model. With `kept` its session stays at the service when a text has ended.
+    fn conversation(&self, kept: bool) -> PyResult<LlamaConversation> {
+        let state = Conversation::new(Arc::clone(&self.0), kept);
+        let state = state.map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        Ok(LlamaConversation {
+            state,
+            model: Arc::clone(&self.0),
+            prompt: PromptTokens::default(),
+            most: 0,
+            reporter: None,
+            query_bytes: 0,
+            answer_bytes: 0,
+            seconds: 0.0,
+        })
     }
 
     /// Refuses options of `SamplingOptions` that cannot be used with this model.
     fn check_sampling(&self, sampling: &Bound<'_, PyDict>) -> PyResult<()> {
         let refused = |error: InputError| ConfigurationError::new_err(error.to_string());
         Choices::read(sampling)?.sampling.check(self.0.config().vocabulary).map_err(refused)
-    }
-
-    /// The texts of the tokens that the preparation of the model never ran.
-    fn uncovered(&self, tokens: Vec<u32>) -> Vec<String> {
-        self.0.uncovered(&tokens)
     }
 
     #[getter]
@@ -58,35 +84,59 @@ impl LlamaModel {
     }
 }
 
-/// A text that is continued: its state between two requests.
+/// A text to continue.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct LlamaPrompt(Prompt);
+
+/// A text that is continued, or several in turn: their state between two requests.
 #[pyclass(module = "unspoken._unspoken")]
-pub(crate) struct LlamaGeneration {
-    state: PrivateGeneration,
-    stops: StopStream,
+pub(crate) struct LlamaConversation {
+    state: Conversation,
+    model: Arc<ClientModel>,
+    /// What was read last.
+    prompt: PromptTokens,
     most: usize,
-    reporter: Reporter,
+    reporter: Option<Reporter>,
     query_bytes: u64,
     answer_bytes: u64,
     seconds: f64,
 }
 
 #[pymethods]
-impl LlamaGeneration {
+impl LlamaConversation {
+    /// Reads a prompt, which `begin` of a connection then continues. Returns its public and private tokens.
+    fn read(&mut self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>)> {
+        self.prompt = py.detach(|| self.state.read(&prompt.0)).map_err(refused)?;
+        Ok((self.prompt.public.clone(), self.prompt.private.to_vec()))
+    }
+
+    /// The texts of the tokens of the prompt that the preparation of the model never ran.
+    #[getter]
+    fn uncovered(&self) -> Vec<String> {
+        self.prompt.uncovered(&self.model)
+    }
+
+    /// Whether another text may begin.
+    #[getter]
+    fn idle(&self) -> bool {
+        self.state.generation().is_none() || self.state.end().is_some()
+    }
+
     /// What it gave and took so far, by name.
     #[getter]
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let statistics = self.state.statistics();
         let dict = PyDict::new(py);
-        dict.set_item("tokens", PyTuple::new(py, self.state.tokens())?)?;
-        dict.set_item("end", self.state.end().map(|end| end.to_string()))?;
-        let sampling = self.state.sampler().sampling();
+        let Some(generation) = self.state.generation() else { return Ok(dict) };
+        let (statistics, sampling) = (generation.statistics(), generation.sampler().sampling());
+        dict.set_item("tokens", PyTuple::new(py, generation.tokens())?)?;
+        dict.set_item("end", generation.end().map(|end| end.to_string()))?;
         dict.set_item("seed", sampling.seed)?;
         let scored = |scored: &Scored| (scored.token, scored.log_probability);
         let place = |told: &Probabilities| {
             let alternatives: Vec<_> = told.alternatives.iter().map(scored).collect();
             Ok((told.token.log_probability, PyTuple::new(py, alternatives)?))
         };
-        let all = || self.state.probabilities().iter().map(place).collect::<PyResult<Vec<_>>>();
+        let all = || generation.probabilities().iter().map(place).collect::<PyResult<Vec<_>>>();
         let probabilities = sampling.log_probabilities.map(|_| PyTuple::new(py, all()?)).transpose()?;
         dict.set_item("logprobs", probabilities)?;
         dict.set_item("passes", statistics.passes)?;
@@ -146,25 +196,25 @@ impl Client for ServiceClient<ChatClient> {
     }
 }
 
-impl LlamaGeneration {
-    /// Begins to continue public and private tokens by at most `most` tokens. Sends nothing.
+fn refused(error: ChatError) -> Failure {
+    Failure::from(ClientError::of_application(error))
+}
+
+impl LlamaConversation {
+    /// Begins to continue what was read last by at most `most` tokens. Sends nothing.
     pub(crate) fn begin(
+        &mut self,
         client: &ServiceClient<ChatClient>,
-        (public, private, most): (&[u32], Vec<u32>, usize),
+        most: usize,
         choices: Choices,
         reporter: Reporter,
-    ) -> PyResult<Self> {
+    ) -> PyResult<()> {
         let Choices { sampling, stops } = choices;
-        let private = Zeroizing::new(private);
-        let (model, description) = (client.half().model(), client.description());
-        let texts = (model.prefix(), public, &**private);
-        let state = SessionId::random()
-            .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
-            .and_then(|state| state.with_sampling(description, sampling))
-            .map_err(|error| Failure::from(ClientError::of_application(error)))?;
-        let stops = StopStream::new(stops);
-        let (query_bytes, answer_bytes, seconds) = (0, 0, 0.0);
-        Ok(LlamaGeneration { state, stops, most, reporter, query_bytes, answer_bytes, seconds })
+        let wanted = Wanted { tokens: most, sampling, stops };
+        self.state.begin(client.half(), std::mem::take(&mut self.prompt), wanted).map_err(refused)?;
+        (self.most, self.reporter) = (most, Some(reporter));
+        (self.query_bytes, self.answer_bytes, self.seconds) = (0, 0, 0.0);
+        Ok(())
     }
 
     /// Asks the next question. Returns the text that it gave, which may be empty; `None` when nothing is left to ask.
@@ -179,11 +229,11 @@ impl LlamaGeneration {
         let ended = self.state.end().is_some();
         // After an error the last question is outstanding.
         self.state.retry();
-        let Some(question) = self.state.question() else { return Ok(None) };
-        let statistics = self.state.statistics();
+        let (Some(question), Some(reporter)) = (self.state.question(), &mut self.reporter) else { return Ok(None) };
+        let statistics = self.state.generation().map(PrivateGeneration::statistics).unwrap_or_default();
         let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, self.most);
         let (before, start) = (client.usage(), Instant::now());
-        let answered = interruptible::run(py, &mut self.reporter, |report, cancel| {
+        let answered = interruptible::run(py, reporter, |report, cancel| {
             let first_pass = matches!(question, Question::Pass { .. }) && statistics.passes == 0;
             let mut report = |step: Progress| match step {
                 // The cost of each pass is the same.
@@ -198,34 +248,11 @@ impl LlamaGeneration {
                 answers => Ok::<_, Failure>(answers?.into_iter().next()),
             }
         });
-        self.count(before, client.usage(), start);
-        let Some(answer) = answered? else { return Ok(None) };
-        let new = py.detach(|| self.state.answer(&answer));
-        let new = new.map_err(|error| Failure::from(ClientError::of_application(error)))?;
-        let known = self.state.text();
-        let before = &known[..known.len() - new.len()];
-        // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
-        // a pass.
-        let mut stream = client.half().model().tokenizer().stream(before).map_err(Failure::from)?;
-        let mut text = String::new();
-        let given = self.state.tokens().len() - new.len();
-        for (number, token) in (1..).zip(&*new) {
-            text += &self.stops.push(&stream.push(*token).map_err(Failure::from)?);
-            if self.stops.is_stopped() {
-                self.state.stop(given + number);
-                break;
-            }
-        }
-        if self.state.end().is_some() {
-            text += &self.stops.rest();
-        }
-        Ok(Some(text))
-    }
-
-    /// Adds what a question took.
-    fn count(&mut self, before: UsageStats, after: UsageStats, start: Instant) {
-        self.query_bytes += after.query_bytes - before.query_bytes;
-        self.answer_bytes += after.answer_bytes - before.answer_bytes;
+        let taken = client.usage().since(before);
+        self.query_bytes += taken.query_bytes;
+        self.answer_bytes += taken.answer_bytes;
         self.seconds += start.elapsed().as_secs_f64();
+        let Some(answer) = answered? else { return Ok(None) };
+        Ok(Some(py.detach(|| self.state.answer(&answer)).map_err(refused)?))
     }
 }

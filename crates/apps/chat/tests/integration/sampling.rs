@@ -1,8 +1,11 @@
 //! Tokens that are chosen at random, at a service that computes in the clear: a generation knows no service.
 
-use unspoken_chat::{Answer, End, Logits, PrivateGeneration, Question, SessionId};
-use unspoken_llama_model::{Generation, Sampling};
+use std::sync::Arc;
+
+use unspoken_chat::{Answer, Conversation, End, Logits, PrivateGeneration, PromptTokens, Question, SessionId, Wanted};
+use unspoken_llama_model::{ChatTemplate, ClientModel, Generation, Message, Prompt, Rendering, Sampling};
 use unspoken_protocol::ClientHalf;
+use zeroize::Zeroizing;
 
 use crate::common::{CHUNK, Setting, client, setting, shared};
 
@@ -199,4 +202,96 @@ fn a_kept_session_goes_on_with_other_texts() {
     assert!(matches!(generation.question(), Some(Question::End { .. })));
     service.run(&mut generation, |_| ());
     assert!(generation.question().is_none() && generation.go_on(description, &more, 3, greedy()).is_err());
+}
+
+/// Messages of a conversation: what has run does not run again, whatever its text could be cut into.
+#[test]
+fn a_conversation_of_messages_runs_what_is_new() {
+    let setting = setting();
+    let source = "{% for m in messages %}{{ m.role[:1] }}: {{ m.content }}\n</s>\n{% endfor %}\
+                  {% if add_generation_prompt %}a: {% endif %}";
+    let template = ChatTemplate::new(source, Default::default()).unwrap();
+    let tokenizer = crate::common::stories260k().tokenizer.with_chat_template(Some(template));
+    let model = Arc::new(ClientModel::new(&setting.rotated, tokenizer));
+    let (service, client) = (&mut ClearService::default(), client(shared()));
+    let mut conversation = Conversation::new(Arc::clone(&model), true).unwrap();
+    let wanted = || Wanted { tokens: 3, sampling: Sampling::default(), stops: Vec::new() };
+    let mut messages = vec![Message::new("user", "A cat.")];
+    let say = |conversation: &mut Conversation, service: &mut ClearService, messages: &[Message]| -> String {
+        let prompt = model.tokenizer().prompt(messages, 0, &Rendering::default()).unwrap();
+        let tokens = conversation.read(&prompt).unwrap();
+        let told: Vec<u32> = {
+            // What the template puts in front of the first message is public.
+            assert!(!tokens.public.is_empty());
+            let prompt = [setting.rotated.prefix(), &tokens.public, &tokens.private].concat();
+            Generation::new(&setting.model, &prompt, model.tokenizer().ends()).unwrap().take(3).collect()
+        };
+        conversation.begin(&client, tokens, wanted()).unwrap();
+        service.asked.clear();
+        let mut text = String::new();
+        while let Some(question) = conversation.question() {
+            text += &conversation.answer(&service.answer(&question)).unwrap();
+        }
+        assert_eq!(conversation.generation().unwrap().tokens(), told);
+        text
+    };
+    let first = say(&mut conversation, service, &messages);
+    assert!(service.asked[0] == 0 && !first.is_empty());
+    let generation = conversation.generation().unwrap();
+    let known = generation.text()[1 + generation.public().len()..].to_vec();
+    messages.extend([Message::new("assistant", &*first), Message::new("user", "Why?")]);
+    let next = |messages: &[Message]| model.tokenizer().prompt(messages, 0, &Rendering::default()).unwrap();
+    // The tokens of the first answer are those that were generated.
+    let tokens = conversation.read(&next(&messages)).unwrap();
+    assert_eq!(tokens.private[..known.len()], known);
+    assert!(conversation.common(&tokens).unwrap() + 1 >= known.len());
+    say(&mut conversation, service, &messages);
+    assert!(service.asked[0] >= 1, "{:?}", service.asked);
+    // The last question is another one.
+    messages[2].content = "So?".into();
+    let tokens = conversation.read(&next(&messages)).unwrap();
+    assert_eq!(tokens.private[..known.len()], known);
+    let edited = say(&mut conversation, service, &messages);
+    assert!(service.asked[0] >= 1, "{:?}", service.asked);
+    // Another beginning.
+    say(&mut conversation, service, &[Message::new("user", "The dog.")]);
+    assert_eq!(service.asked[0], 0);
+    // Another public part begins the session again, under the same id.
+    let prompt = Prompt { public: "A cat.".into(), private: Zeroizing::new(edited + " It") };
+    let tokens = conversation.read(&prompt).unwrap();
+    assert!(!tokens.public.is_empty() && conversation.common(&tokens).is_none());
+    conversation.begin(&client, tokens, wanted()).unwrap();
+    assert!(matches!(conversation.question(), Some(Question::Begin { .. })));
+    assert_eq!(conversation.common(&PromptTokens::default()), None);
+}
+
+#[test]
+fn a_conversation_ends_before_stop_strings_and_where_it_is_stopped() {
+    let (setting, client) = (setting(), client(shared()));
+    let prompt = Prompt { public: String::new(), private: Zeroizing::new("Once upon a time".into()) };
+    let say = |stops: &[&str], pieces: usize| {
+        let service = &mut ClearService::default();
+        let mut conversation = Conversation::new(Arc::clone(&setting.client), true).unwrap();
+        let stops = stops.iter().map(|stop| (*stop).to_owned()).collect();
+        let tokens = conversation.read(&prompt).unwrap();
+        let wanted = Wanted { tokens: 12, sampling: Sampling::default(), stops };
+        conversation.begin(&client, tokens, wanted).unwrap();
+        let (mut text, mut answers) = (String::new(), 0);
+        while let Some(question) = conversation.question() {
+            text += &conversation.answer(&service.answer(&question)).unwrap();
+            answers += 1;
+            if answers == pieces {
+                conversation.stop();
+            }
+        }
+        (text, conversation.end())
+    };
+    let (whole, end) = say(&[], 0);
+    assert_eq!(end, Some(End::Maximum));
+    let cut = whole.char_indices().nth(6).unwrap().0;
+    let stop = &whole[cut..whole.len() - 1];
+    let before = &whole[..whole.find(stop).unwrap()];
+    assert_eq!(say(&[stop], 0), (before.to_owned(), Some(End::Stop)));
+    let (some, end) = say(&[], 2);
+    assert!(whole.starts_with(&some) && some.len() < whole.len() && end == Some(End::Stop), "{some:?}");
 }

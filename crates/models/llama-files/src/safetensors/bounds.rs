@@ -1,20 +1,56 @@
-//! The token for the begin of a text, and the tokens that end one.
+//! What the files beside a tokenizer say about texts: the token for their begin, the tokens that end one, and the
+//! template of conversations.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
-use unspoken_llama_model::Tokenizer;
+use unspoken_llama_model::{ChatTemplate, Tokenizer};
 
 use super::config::{Ids, Json};
 use super::json_file::optional;
 use crate::error::LoadError;
 
 /// The part of `tokenizer_config.json` that matters.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct TokenizerConfig {
     add_bos_token: Option<bool>,
     bos_token: Option<Named>,
     eos_token: Option<Named>,
+    pad_token: Option<Named>,
+    unk_token: Option<Named>,
+    chat_template: Option<Templates>,
+}
+
+/// A template of conversations, or several with names.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Templates {
+    One(String),
+    Several(Vec<NamedTemplate>),
+}
+
+#[derive(Deserialize)]
+struct NamedTemplate {
+    name: String,
+    template: String,
+}
+
+impl Templates {
+    /// The only template, or the one that is named `default`.
+    fn source(self) -> Result<String, String> {
+        let mut several = match self {
+            Templates::One(source) => return Ok(source),
+            Templates::Several(several) => several,
+        };
+        let names: Vec<String> = several.iter().map(|template| format!("{:?}", template.name)).collect();
+        let place = several.iter().position(|template| template.name == "default");
+        match place.or((several.len() == 1).then_some(0)) {
+            Some(place) => Ok(several.swap_remove(place).template),
+            None => Err(format!("chat templates {}", names.join(", "))),
+        }
+    }
 }
 
 /// A token by its text.
@@ -61,7 +97,34 @@ pub(super) fn find(directory: &Path, json: &Json, tokenizer: Tokenizer) -> Resul
     }
     let named = own.as_ref().and_then(|own| own.eos_token.as_ref());
     ends.extend(named.and_then(|named| named.token(&tokenizer)));
-    Ok(tokenizer.with_bounds(begin, &ends))
+    let template = chat_template(directory, own)?;
+    Ok(tokenizer.with_bounds(begin, &ends).with_chat_template(template))
+}
+
+/// The template of conversations: `chat_template.jinja`, or else that of `tokenizer_config.json`.
+fn chat_template(directory: &Path, own: Option<TokenizerConfig>) -> Result<Option<ChatTemplate>, LoadError> {
+    let config = directory.join("tokenizer_config.json");
+    let path = directory.join("chat_template.jinja");
+    let mut own = own.unwrap_or_default();
+    let (path, source) = match (fs::read_to_string(&path), own.chat_template.take()) {
+        (Ok(source), _) => (path, source),
+        (Err(error), _) if error.kind() != ErrorKind::NotFound => return Err(LoadError::io(&path)(error)),
+        (_, None) => return Ok(None),
+        (_, Some(templates)) => {
+            let source = templates.source();
+            let needed = "one with the name \"default\", or only one";
+            (config.clone(), source.map_err(|found| LoadError::content(&config, found, needed))?)
+        }
+    };
+    let named = [
+        ("bos_token", own.bos_token),
+        ("eos_token", own.eos_token),
+        ("pad_token", own.pad_token),
+        ("unk_token", own.unk_token),
+    ];
+    let text = |(name, token): (&str, Option<Named>)| token.map(|token| (name.to_owned(), token.text().to_owned()));
+    let template = ChatTemplate::new(source, named.into_iter().filter_map(text).collect());
+    template.map(Some).map_err(|error| LoadError::content(path, error.to_string(), "a template in Jinja"))
 }
 
 /// The token in front of each text. The post-processor of `tokenizer.json` decides. Without one, it is what

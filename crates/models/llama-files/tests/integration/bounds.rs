@@ -7,7 +7,7 @@ use candle_core::quantized::gguf_file::Value;
 use ndarray::{Array2, Axis, concatenate};
 use serde_json::{Value as Json, json};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{Generation, Model, Tokenizer};
+use unspoken_llama_model::{Generation, Message, Model, Rendering, Tokenizer};
 
 use crate::common::*;
 
@@ -67,6 +67,62 @@ fn the_tokenizer_decides_the_first_token() {
         let begin: Vec<u32> = expected.into_iter().collect();
         assert_eq!(found.encode("the word9").unwrap(), [begin, vec![3, 9]].concat());
     }
+}
+
+/// The template of conversations: a file of its own, or in the configuration of the tokenizer, alone or among others.
+#[test]
+fn a_directory_has_the_template_of_conversations() {
+    let model = stories().model;
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write_safetensors(directory, &model, &config_json(&model));
+    write_json(directory, "tokenizer.json", &words(512));
+    let named = |name: &str, template: &str| json!({"name": name, "template": template});
+    let texts = |template: Json| json!({"bos_token": {"content": "<s>"}, "chat_template": template});
+    let say = "{{ bos_token }}{{ messages[0].content }}";
+    let question = [Message::new("user", "Why?")];
+    let read = |own: &Json| {
+        write_json(directory, "tokenizer_config.json", own);
+        load(directory, None).map(|loaded| {
+            let template = loaded.tokenizer.chat_template()?;
+            Some(template.render(&question, true, &Rendering::default()).unwrap().to_string())
+        })
+    };
+    assert_eq!(read(&texts(Json::Null)).unwrap(), None);
+    assert_eq!(read(&texts(json!(say))).unwrap().unwrap(), "<s>Why?");
+    assert_eq!(read(&texts(json!([named("rag", "x"), named("default", say)]))).unwrap().unwrap(), "<s>Why?");
+    assert_eq!(read(&texts(json!([named("rag", say)]))).unwrap().unwrap(), "<s>Why?");
+    for (own, found) in [
+        (json!([named("rag", "x"), named("tool_use", say)]), "chat templates \"rag\", \"tool_use\""),
+        (json!([]), "chat templates"),
+        (json!("{% for %}"), "compile"),
+    ] {
+        let error = read(&texts(own)).unwrap_err().to_string();
+        assert!(error.contains(found) && error.contains("tokenizer_config.json"), "{error}");
+    }
+    std::fs::write(directory.join("chat_template.jinja"), "file: {{ messages[0].content }}").unwrap();
+    assert_eq!(read(&texts(json!(say))).unwrap().unwrap(), "file: Why?");
+}
+
+#[test]
+fn a_gguf_file_has_the_template_of_conversations() {
+    let model = stories().model;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    let mut metadata = metadata(&model);
+    let source = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}";
+    metadata.insert("tokenizer.chat_template".into(), Value::String(source.into()));
+    // A token for padding that the vocabulary does not have.
+    metadata.insert("tokenizer.ggml.padding_token_id".into(), Value::U32(9999));
+    write_gguf(&path, &model, &metadata, GgmlDType::F32);
+    let tokenizer = load(&path, None).unwrap().tokenizer;
+    let text = tokenizer.chat_template().unwrap();
+    let text = text.render(&[Message::new("user", "Why?")], true, &Rendering::default()).unwrap();
+    assert_eq!(*text, "\n<s>\nWhy?\n</s>\n");
+    metadata.insert("tokenizer.chat_template".into(), Value::String("{% if %}".into()));
+    write_gguf(&path, &model, &metadata, GgmlDType::F32);
+    let error = load(&path, None).err().unwrap().to_string();
+    assert!(error.contains("chat template") && error.contains("model.gguf"), "{error}");
 }
 
 #[test]

@@ -4,14 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, RotatedModel, Tokenizer, rotate};
+use unspoken_llama_model::{ChatTemplate, ClientModel, RotatedModel, Tokenizer, rotate};
 
 fn halves(directory: &Path) -> (RotatedModel, ClientModel) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
     let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
     rotate(&model.config, &mut model.weights, 1);
     let rotated = RotatedModel::new(model, vec![1]);
-    let client = ClientModel::new(&rotated, tokenizer);
+    let names = [("bos_token".to_owned(), "<s>".to_owned())];
+    let template = ChatTemplate::new("{{ bos_token }}{{ messages[0].content }}", names.into()).unwrap();
+    let client = ClientModel::new(&rotated, tokenizer.with_chat_template(Some(template)));
     rotated.save(directory).unwrap();
     client.save(&directory.join("client")).unwrap();
     (rotated, client)
@@ -33,6 +35,8 @@ fn halves_are_read_as_they_were_written() {
     assert_eq!(own.tokenizer().encode(text).unwrap(), tokens);
     assert_eq!(own.tokenizer().decode(&tokens).unwrap(), client.tokenizer().decode(&tokens).unwrap());
     assert_eq!(own.tokenizer().ends(), client.tokenizer().ends());
+    assert_eq!(own.tokenizer().chat_template(), client.tokenizer().chat_template());
+    assert!(own.tokenizer().chat_template().is_some());
 }
 
 #[test]
@@ -51,6 +55,8 @@ fn an_id_is_that_of_weights_and_prefix() {
 fn damaged_files_are_refused_with_what_was_found() {
     let directory = tempfile::tempdir().unwrap();
     halves(directory.path());
+    fs::create_dir(directory.path().join("whole")).unwrap();
+    halves(&directory.path().join("whole"));
     let path = directory.path().join("tamed.safetensors");
     let sound = fs::read(&path).unwrap();
     let refused = |bytes: &[u8], found: &str| {
@@ -94,6 +100,20 @@ fn damaged_files_are_refused_with_what_was_found() {
         assert!(error.contains(found), "{found}: {error}");
     }
     fs::write(client.join("client.json"), &record).unwrap();
+    let path = client.join("chat_template.json");
+    let template = fs::read_to_string(&path).unwrap();
+    let id = RotatedModel::load(&directory.path().join("whole")).unwrap().id().to_string();
+    for (from, to, found) in [
+        (id.as_str(), &*"0".repeat(32), "prepare the model again"),
+        ("{{ bos_token }}", "{% for %}", "compile"),
+        ("\"tokens\"", "\"more\"", "more"),
+    ] {
+        assert!(template.contains(from), "{from}: {template}");
+        fs::write(&path, template.replacen(from, to, 1)).unwrap();
+        let error = ClientModel::load(&client).err().unwrap().to_string();
+        assert!(error.contains("chat_template.json") && error.contains(found), "{found}: {error}");
+    }
+    fs::write(&path, &template).unwrap();
     let tokenizer = fs::read_to_string(client.join("tokenizer.json")).unwrap();
     fs::write(client.join("tokenizer.json"), tokenizer.replacen("the", "tha", 1)).unwrap();
     let error = ClientModel::load(&client).err().unwrap().to_string();

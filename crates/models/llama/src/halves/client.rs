@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use unspoken_files::Access;
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId, StoreError};
 
-use super::check;
 use super::coverage::Coverage;
 use super::rotated::RotatedModel;
+use super::{chat, check};
 use crate::config::Config;
 use crate::linear::{in_pool, linear};
 use crate::tokenizer::Tokenizer;
@@ -119,8 +119,8 @@ impl ClientModel {
     }
 
     /// Writes `client.safetensors`, `head.safetensors` if the head is not the embedding, `tokenizer.json`,
-    /// `coverage.json` if it is known which tokens the preparation has run, and `client.json` into a directory, which
-    /// is made if it is missing.
+    /// `coverage.json` if it is known which tokens the preparation has run, `chat_template.json` if the model has one,
+    /// and `client.json` into a directory, which is made if it is missing.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -143,6 +143,9 @@ impl ClientModel {
         };
         if let Some(coverage) = &self.coverage {
             coverage.save(directory, self.id)?;
+        }
+        if let Some(template) = self.tokenizer.chat_template() {
+            chat::save(template, directory, self.id)?;
         }
         PAIR.write_json(directory, &record)
     }
@@ -176,6 +179,7 @@ impl ClientModel {
             return Err(refuse(format!("a tokenizer with {found} tokens"), format!("at most {most}")));
         }
         let Record { id, config, prefix, .. } = record;
+        let tokenizer = tokenizer.with_chat_template(chat::read(files, id)?);
         let coverage = Coverage::read(files, id)?;
         Ok(ClientModel { id, config, prefix, embedding, head, tokenizer, coverage })
     }

@@ -1,6 +1,7 @@
 //! The two halves of a rotated model, as `unspoken llama prepare` writes them and as the two sides of a service read
 //! them.
 
+mod chat;
 mod client;
 mod coverage;
 mod rotated;

@@ -21,6 +21,8 @@ pub mod pir;
 pub mod plan;
 mod plan_bootstrap;
 mod plan_cache;
+#[cfg(feature = "full")]
+pub mod proxy;
 pub mod search;
 mod seed;
 pub mod serve;

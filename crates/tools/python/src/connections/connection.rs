@@ -13,7 +13,7 @@ use super::client::{Answers, Client, ModelPart, Part};
 use super::place::{Place, Service};
 use crate::embedding::Codes;
 use crate::failure::ConfigurationError;
-use crate::llama::{LlamaGeneration, LlamaModel};
+use crate::llama::{LlamaConversation, LlamaModel};
 use crate::model::Words;
 use crate::progress::Reporter;
 use crate::retrieval::Database;
@@ -119,24 +119,24 @@ impl Connection {
         Ok(PyBytes::new(py, &self.client.tag(bytes)?))
     }
 
-    /// Begins to continue public and private tokens by at most `most` tokens, which are chosen as the keyword arguments
-    /// of `SamplingOptions` say. Sends nothing.
-    fn begin(
+    /// Begins to continue what a conversation has read last by at most `most` tokens, which are chosen as the keyword
+    /// arguments of `SamplingOptions` say. Sends nothing. Returns the conversation.
+    fn begin<'py>(
         &mut self,
-        public: Vec<u32>,
-        private: Vec<u32>,
+        conversation: Bound<'py, LlamaConversation>,
         most: usize,
         progress: &Bound<'_, PyAny>,
         sampling: &Bound<'_, PyDict>,
-    ) -> PyResult<LlamaGeneration> {
+    ) -> PyResult<Bound<'py, LlamaConversation>> {
         let (choices, reporter) = (Choices::read(sampling)?, Reporter::from_argument(progress)?);
-        LlamaGeneration::begin(self.client.texts()?, (&public, private, most), choices, reporter)
+        conversation.try_borrow_mut()?.begin(self.client.texts()?, most, choices, reporter)?;
+        Ok(conversation)
     }
 
     /// Asks the next question of a text that is continued. Returns the text that it gave, which may be empty; `None`
     /// when nothing is left to ask.
-    fn proceed(&mut self, py: Python<'_>, generation: &mut LlamaGeneration) -> PyResult<Option<String>> {
-        generation.proceed(py, self.client.texts()?)
+    fn proceed(&mut self, py: Python<'_>, conversation: &mut LlamaConversation) -> PyResult<Option<String>> {
+        conversation.proceed(py, self.client.texts()?)
     }
 
     /// What else is known of the application, by name.

@@ -161,7 +161,7 @@ fn random(width: usize, heads: usize, kv_heads: usize, ffn_width: usize) -> Sett
     Setting::new(model, tokenizer, &samples, &samples)
 }
 
-fn stories260k() -> LoadedModel {
+pub fn stories260k() -> LoadedModel {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
     load(&path, None).unwrap()
 }

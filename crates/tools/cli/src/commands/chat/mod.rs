@@ -2,6 +2,7 @@
 
 mod printed;
 mod sampling;
+mod talk;
 mod told;
 
 use self::printed::Printed;
@@ -13,10 +14,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_chat::{Answer, ChatClient, End, PrivateGeneration, Question, SessionId};
+use unspoken_chat::{Answer, ChatClient, Conversation, End, PromptTokens, Question, Wanted};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
-use unspoken_llama_model::{ClientModel, Generation, RotatedModel, Sampler, StopStream};
+use unspoken_llama_model::{ClientModel, Generation, Prompt, RotatedModel, Sampler, StopStream};
+use zeroize::Zeroizing;
 
 use crate::commands::connection::Target;
 use crate::interrupt;
@@ -31,7 +33,8 @@ const SHOWN_BYTES: usize = 24;
 /// private part. The service computes with the private part, and with the tokens that follow, under encryption. The
 /// continuation goes to standard output as it comes. Each pass of the service runs a chunk of tokens: its unused end
 /// holds guesses of the next tokens, and right guesses give several tokens at once. Tokens are chosen here, from the
-/// decrypted logits. The first call generates and uploads keys, some gigabytes; later calls reuse them.
+/// decrypted logits. With --interactive it is a conversation: each line of standard input is a message, and the answer
+/// follows. The first call generates and uploads keys, some gigabytes; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -49,6 +52,17 @@ pub struct Arguments {
     /// [default: standard input]
     #[arg(long, value_name = "TEXT")]
     private: Option<String>,
+    /// Talk: each line of standard input is a message, which the service does not see, in the form that the template of
+    /// the model gives it. What the service has run stays in its session. Lines that begin with a slash are commands:
+    /// /again MESSAGE replaces the last message, /new begins another conversation, /quit ends
+    #[arg(long, short, conflicts_with_all = ["private", "public", "public_file"])]
+    interactive: bool,
+    /// A system message in front of the conversation, which the service reads: it runs in the clear, once
+    #[arg(long, value_name = "TEXT", requires = "interactive")]
+    public_system: Option<String>,
+    /// A system message in front of the conversation, which the service does not see
+    #[arg(long, value_name = "TEXT", requires = "interactive", conflicts_with = "public_system")]
+    private_system: Option<String>,
     /// Maximum number of generated tokens. Generation also ends at the model's end token, or when the session is full
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_tokens: usize,
@@ -62,7 +76,8 @@ pub struct Arguments {
     /// command warns. If a service chose these tokens, an unsent text tells the service that it has such a token
     #[arg(long)]
     covered_only: bool,
-    /// Print one JSON object at the end, with the text, its tokens, what it took, and the error if there is one
+    /// Print one JSON object at the end, with the text, its tokens, what it took, and the error if there is one; with
+    /// --interactive one for each answer
     #[arg(long)]
     json: bool,
 }
@@ -82,7 +97,7 @@ pub struct Seen {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut told = Told::default();
     let result = chat(arguments, &mut told);
-    if arguments.json {
+    if arguments.json && (!arguments.interactive || result.is_err()) {
         println!("{}", told.object(result.as_ref().err()));
     }
     result
@@ -97,54 +112,107 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     if let Some(check) = &check {
         anyhow::ensure!(check.id() == model.id(), "--check: a half of another model, {}", check.id());
     }
-    let public = model.tokenizer().encode_continuation(&public_text(arguments)?).context("--public")?;
-    let private = model.tokenizer().encode_continuation(&private_text(arguments)?).context("--private")?;
-    anyhow::ensure!(!private.is_empty(), "found no private text, needed one token or more: name it with --private");
     anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
-    look_at_coverage(arguments, &model.uncovered(&[public.as_slice(), &private].concat()))?;
     let sampling = arguments.sampling.sampling(model.config().vocabulary)?;
-    let (transport, application, state) = arguments.target.open(&cancel)?;
-    let mut bars = Bars::new();
-    let mut step = |step| bars.step(step);
-    let mut client =
-        ServiceClient::<ChatClient>::connect(transport, &application, Arc::clone(&model), &state, &mut step, &cancel)?;
-    let texts = (model.prefix(), public.as_slice(), private.as_slice());
-    let ends = model.tokenizer().ends();
-    let mut generation =
-        PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?
-            .with_sampling(client.description(), sampling)?;
-    let (prompt, sampler) = (generation.text().to_vec(), generation.sampler().clone());
-    let stops = StopStream::new(arguments.sampling.stops().iter().cloned());
-    let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, stops, arguments.json);
-    let (start, mut seen) = (Instant::now(), Seen::default());
-    let generated = generate(&mut client, &mut generation, (&mut printed, &mut bars), &mut seen, &cancel);
-    let finished = printed.finish(&mut bars);
-    *told = Told {
-        tokens: generation.tokens().to_vec(),
-        probabilities: sampler
-            .sampling()
-            .log_probabilities
-            .map(|_| generation.probabilities().iter().map(told::place).collect()),
-        seed: sampler.sampling().seed,
-        text: printed.text,
-        end: generation.end(),
-        statistics: generation.statistics(),
-        usage: client.usage(),
-        seconds: start.elapsed().as_secs_f64(),
-        seen,
-        clear: None,
-    };
-    generated?;
-    finished?;
-    if let Some(check) = check {
-        // Where a text has ended, the model in the clear must have ended, too.
-        let count = told.tokens.len() + usize::from(told.end == Some(End::Token));
-        told.clear = Some(in_the_clear(&check, &model, &prompt, (count, sampler, arguments.sampling.stops()))?);
+    let stops = arguments.sampling.stops().to_vec();
+    let wanted = Wanted { tokens: arguments.max_tokens, sampling, stops };
+    let mut asking = Asking { arguments, model, check, wanted, cancel, bars: Bars::new() };
+    if arguments.interactive {
+        return asking.talk();
     }
+    let mut conversation = Conversation::new(Arc::clone(&asking.model), false)?;
+    let prompt = Prompt { public: public_text(arguments)?, private: Zeroizing::new(private_text(arguments)?) };
+    let tokens = asking.read(&conversation, &prompt)?;
+    let mut client = asking.connect()?;
+    let said = asking.say(&mut client, &mut conversation, tokens, told);
+    // With the keys.
+    told.usage = client.usage();
+    said?;
     if !arguments.json {
         told.describe(client.description().chunk());
     }
     told.check()
+}
+
+/// What is asked for, by whom.
+struct Asking<'a> {
+    arguments: &'a Arguments,
+    model: Arc<ClientModel>,
+    /// The model in the clear, to compare with.
+    check: Option<RotatedModel>,
+    wanted: Wanted,
+    cancel: Cancel,
+    bars: Bars,
+}
+
+impl Asking<'_> {
+    /// The tokens of a prompt. Nothing is sent.
+    fn read(&self, conversation: &Conversation, prompt: &Prompt) -> anyhow::Result<PromptTokens> {
+        let tokens = conversation.read(prompt)?;
+        anyhow::ensure!(
+            !tokens.private.is_empty(),
+            "found no private text, needed one token or more: name it with --private"
+        );
+        look_at_coverage(self.arguments, &tokens.uncovered(&self.model))?;
+        Ok(tokens)
+    }
+
+    fn connect(&mut self) -> anyhow::Result<ServiceClient<ChatClient>> {
+        let (transport, application, state) = self.arguments.target.open(&self.cancel)?;
+        let (model, bars) = (Arc::clone(&self.model), &mut self.bars);
+        let mut step = |step| bars.step(step);
+        Ok(ServiceClient::connect(transport, &application, model, &state, &mut step, &self.cancel)?)
+    }
+
+    /// Continues a prompt, and prints the text as it comes.
+    fn say(
+        &mut self,
+        client: &mut ServiceClient<ChatClient>,
+        conversation: &mut Conversation,
+        tokens: PromptTokens,
+        told: &mut Told,
+    ) -> anyhow::Result<()> {
+        conversation.begin(client.half(), tokens, self.wanted.clone())?;
+        let begun = conversation.generation().map(|new| (new.text().to_vec(), new.sampler().clone()));
+        let (prompt, sampler) = begun.context("no text was begun")?;
+        let mut printed = Printed::new(self.arguments.json);
+        let (start, before, mut seen) = (Instant::now(), client.usage(), Seen::default());
+        let asked = self.ask_all(client, conversation, &mut printed, &mut seen);
+        let finished = printed.finish(&mut self.bars);
+        *told = Told::new(conversation, printed.text, seen);
+        (told.usage, told.seconds) = (client.usage().since(before), start.elapsed().as_secs_f64());
+        asked?;
+        finished?;
+        if let Some(check) = &self.check {
+            // Where a text has ended, the model in the clear must have ended, too.
+            let count = told.tokens.len() + usize::from(told.end == Some(End::Token));
+            told.clear = Some(in_the_clear(check, &self.model, &prompt, (count, sampler, &self.wanted.stops))?);
+        }
+        Ok(())
+    }
+
+    /// Asks until all tokens are known.
+    fn ask_all(
+        &mut self,
+        client: &mut ServiceClient<ChatClient>,
+        conversation: &mut Conversation,
+        printed: &mut Printed,
+        seen: &mut Seen,
+    ) -> anyhow::Result<()> {
+        while let Some(question) = conversation.question() {
+            // All tokens are known when only the session remains to be ended.
+            let ended = conversation.end().is_some();
+            let answer = match ask(client, &question, &mut self.bars, seen, &self.cancel) {
+                Err(_) if ended => break,
+                answer => answer?,
+            };
+            if matches!(answer, Answer::Unknown) {
+                note("session     the service no longer has it; it begins again");
+            }
+            printed.push(&conversation.answer(&answer)?, &mut self.bars)?;
+        }
+        Ok(())
+    }
 }
 
 /// What the model gives in the clear after a prompt: tokens, and their text.
@@ -174,32 +242,6 @@ fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Resu
     let found = format!("the preparation of this model never ran some tokens of the text: {}", named.join(", "));
     anyhow::ensure!(!arguments.covered_only, "{found}; needed others, because of --covered-only; nothing was sent");
     note(&format!("warning     {found}; the answer may be refused, or wrong"));
-    Ok(())
-}
-
-/// Asks until all tokens are known.
-fn generate(
-    client: &mut ServiceClient<ChatClient>,
-    generation: &mut PrivateGeneration,
-    (printed, bars): (&mut Printed<'_>, &mut Bars),
-    seen: &mut Seen,
-    cancel: &Cancel,
-) -> anyhow::Result<()> {
-    while let Some(question) = generation.question() {
-        // All tokens are known when only the session remains to be ended.
-        let ended = generation.end().is_some();
-        let answer = match ask(client, &question, bars, seen, cancel) {
-            Err(_) if ended => break,
-            answer => answer?,
-        };
-        if matches!(answer, Answer::Unknown) {
-            note("session     the service no longer has it; it begins again");
-        }
-        let before = generation.tokens().len();
-        if let Some(tokens) = printed.push(&generation.answer(&answer)?, bars)? {
-            generation.stop(before + tokens);
-        }
-    }
     Ok(())
 }
 

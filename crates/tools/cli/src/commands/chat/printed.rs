@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
-use unspoken_llama_model::{StopStream, TextStream};
 
 use crate::progress::Bars;
 
@@ -13,9 +12,7 @@ const TAIL: usize = 40;
 
 /// Text that is printed as it comes. On a terminal, where a bar would overwrite an unfinished line, lines are printed
 /// when they are complete, and the end of the last line is shown to the right of the bar.
-pub struct Printed<'a> {
-    stream: TextStream<'a>,
-    stops: StopStream,
+pub struct Printed {
     pub text: String,
     /// What was not printed yet.
     line: String,
@@ -23,31 +20,17 @@ pub struct Printed<'a> {
     silent: bool,
 }
 
-impl<'a> Printed<'a> {
-    pub fn new(stream: TextStream<'a>, stops: StopStream, silent: bool) -> Self {
+impl Printed {
+    pub fn new(silent: bool) -> Self {
         let by_lines = io::stdout().is_terminal() && io::stderr().is_terminal();
-        Printed { stream, stops, text: String::new(), line: String::new(), by_lines, silent }
+        Printed { text: String::new(), line: String::new(), by_lines, silent }
     }
 
-    /// Prints the text of tokens. Returns the number of tokens with which the text has come to a string that ends it,
-    /// if it has.
-    pub fn push(&mut self, tokens: &[u32], bars: &mut Bars) -> anyhow::Result<Option<usize>> {
-        let mut end = None;
-        for (number, token) in (1..).zip(tokens) {
-            let new = self.stops.push(&self.stream.push(*token)?);
-            self.add(&new);
-            if self.stops.is_stopped() {
-                end = Some(number);
-                break;
-            }
-        }
-        self.show(bars)?;
-        Ok(end)
-    }
-
-    fn add(&mut self, new: &str) {
+    /// Prints a piece.
+    pub fn push(&mut self, new: &str, bars: &mut Bars) -> anyhow::Result<()> {
         self.text += new;
         self.line.extend(new.chars().map(printable));
+        self.show(bars)
     }
 
     fn show(&mut self, bars: &mut Bars) -> anyhow::Result<()> {
@@ -71,8 +54,6 @@ impl<'a> Printed<'a> {
 
     /// Prints the rest.
     pub fn finish(&mut self, bars: &mut Bars) -> anyhow::Result<()> {
-        let rest = self.stops.rest();
-        self.add(&rest);
         bars.finish();
         if !self.silent {
             println!("{}", std::mem::take(&mut self.line));

@@ -1,12 +1,13 @@
 //! What a generation gave and took, as it is printed.
 
 use serde_json::{Value, json};
-use unspoken_chat::{End, Statistics};
+use unspoken_chat::{Conversation, End, Statistics};
 use unspoken_client::UsageStats;
 use unspoken_llama_model::{Probabilities, Scored};
 
 use super::Seen;
 use crate::commands::connection::usage_lines;
+use crate::progress::note;
 
 /// What a generation gave and took, also one that failed.
 #[derive(Default)]
@@ -27,7 +28,7 @@ pub struct Told {
 }
 
 /// The log-probabilities of a place, for `--json`.
-pub fn place(told: &Probabilities) -> Value {
+fn place(told: &Probabilities) -> Value {
     let scored = |scored: &Scored| json!({ "token": scored.token, "logprob": scored.log_probability });
     let mut place = scored(&told.token);
     place["top_logprobs"] = told.alternatives.iter().map(scored).collect();
@@ -35,6 +36,31 @@ pub fn place(told: &Probabilities) -> Value {
 }
 
 impl Told {
+    /// What a conversation gave last.
+    pub fn new(conversation: &Conversation, text: String, seen: Seen) -> Self {
+        let Some(generation) = conversation.generation() else { return Told::default() };
+        let sampling = generation.sampler().sampling();
+        let places = || generation.probabilities().iter().map(place).collect();
+        Told {
+            tokens: generation.tokens().to_vec(),
+            probabilities: sampling.log_probabilities.map(|_| places()),
+            seed: sampling.seed,
+            text,
+            end: generation.end(),
+            statistics: generation.statistics(),
+            seen,
+            ..Told::default()
+        }
+    }
+
+    /// Prints what an answer of a conversation took.
+    pub fn describe_shortly(&self) {
+        let Statistics { tokens, passes, .. } = self.statistics;
+        let end = self.end.unwrap_or(End::Maximum);
+        let seed = self.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
+        note(&format!("({tokens} tokens in {passes} passes, {:.1} s, ended by the {end}{seed})", self.seconds));
+    }
+
     fn per_pass(&self) -> f64 {
         self.seconds / self.statistics.passes.max(1) as f64
     }

@@ -38,8 +38,8 @@ const MAX_ROUNDS: u8 = 6;
 /// margins, and the ranges of all text, the command chooses the polynomials that replace functions at the precision,
 /// and runs the held-out text with them. The directory gets all that a service needs: preparation.json (prefix, seed of
 /// the rotations, margins, precision), ranges.safetensors, and tamed.safetensors, the rotated weights. Its directory
-/// client gets what clients need: client.json, the rotated rows of the embedding in client.safetensors, and
-/// tokenizer.json.
+/// client gets what clients need: client.json, the rotated rows of the embedding in client.safetensors,
+/// tokenizer.json, and the template of conversations in chat_template.json if there is one.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -57,6 +57,10 @@ pub struct Arguments {
     /// Rounds of softmax, from 1 to 8 [default: as few as the sums of softmax allow, from 2 to 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     rounds: Option<u8>,
+    /// File with a template in Jinja for conversations [default: the model's own, if it has one]. It gets the messages,
+    /// each with role and content, and `add_generation_prompt`
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
     /// Directory for the preparation. It must not exist yet
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -68,6 +72,8 @@ pub struct Arguments {
 /// A preparation, and what held-out text showed.
 struct Outcome {
     id: ModelId,
+    /// Whether it has a template of conversations.
+    talks: bool,
     prefix: Vec<(u32, String)>,
     tokens: usize,
     held_out_tokens: usize,
@@ -130,7 +136,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Rotates the model, fits the polynomials, and writes the preparation into its directory, which exists.
 fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
+    let LoadedModel { mut model, mut tokenizer } = arguments.model.load()?;
+    if let Some(path) = &arguments.chat_template {
+        let source = unspoken_files::read_text(path);
+        let source = source.with_context(|| format!("--chat-template: cannot read {}", path.display()))?;
+        tokenizer = tokenizer.with_chat_template_source(&source).context("--chat-template")?;
+    }
     let sizes = arguments.text.sizes.sizes(arguments.rotation.room(&model.config))?;
     let seed = arguments.rotation.seed;
     let texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
@@ -182,6 +193,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         vocabulary,
         public: [arguments.text.least_public, sizes.window().saturating_sub(chunk)],
         covered,
+        talks: client.tokenizer().chat_template().is_some(),
     };
     Ok(outcome)
 }
@@ -274,6 +286,7 @@ fn object(outcome: &Outcome) -> Value {
         "held_out": comparison_object(&outcome.polynomials, &outcome.clear),
         "vocabulary": comparison_object(&outcome.vocabulary[1], &outcome.vocabulary[0]),
         "public_tokens": outcome.public,
+        "chat_template": outcome.talks,
         "covered": {
             "text": outcome.covered.text, "all": outcome.covered.all, "vocabulary": outcome.covered.vocabulary,
             "unseen": outcome.covered.unseen,
@@ -291,6 +304,9 @@ fn describe(outcome: &Outcome) {
     let [least, most] = outcome.public;
     println!("public      texts of {least} to {most} tokens");
     describe_coverage(&outcome.covered);
+    if !outcome.talks {
+        println!("chat        no template: the model continues texts (--chat-template FILE makes it answer messages)");
+    }
     println!("\n{:12} {:>8} {:>8}  place", "margin", "needed", "taken");
     for (name, needed, taken) in margin_rows(outcome) {
         let place = needed.place.map(|place| place.to_string()).unwrap_or_default();

@@ -1,0 +1,224 @@
+//! Conversations: text in, text out, on top of generations of tokens.
+
+use std::fmt;
+use std::sync::Arc;
+
+use unspoken_llama_model::{ClientModel, Prompt, Sampling, StopStream};
+use unspoken_protocol::ClientHalf;
+use zeroize::Zeroizing;
+
+use crate::client::{Answer, ChatClient, Question};
+use crate::error::ChatError;
+use crate::generation::{End, PrivateGeneration};
+use crate::session_id::SessionId;
+
+/// How a text is continued.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Tokens, at most.
+    pub tokens: usize,
+    /// How they are chosen.
+    pub sampling: Sampling,
+    /// Strings before which the text ends.
+    pub stops: Vec<String>,
+}
+
+/// The tokens of a prompt.
+#[derive(Clone, Default)]
+pub struct PromptTokens {
+    /// Those that the service sees.
+    pub public: Vec<u32>,
+    /// Those that it must not see.
+    pub private: Zeroizing<Vec<u32>>,
+    text: Zeroizing<String>,
+    /// Marks of the conversation that are kept.
+    marks: usize,
+}
+
+/// Does not print private tokens.
+impl fmt::Debug for PromptTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PromptTokens({} public, ..)", self.public.len())
+    }
+}
+
+impl PromptTokens {
+    /// The texts of the tokens that the preparation of a model never ran.
+    pub fn uncovered(&self, model: &ClientModel) -> Vec<String> {
+        model.uncovered(&Zeroizing::new([self.public.as_slice(), &self.private].concat()))
+    }
+}
+
+/// A text that a service continues without seeing its private part, or several in turn: a conversation. A
+/// [`PrivateGeneration`] with the text of its tokens. It knows no service: it yields questions and takes answers.
+///
+/// Texts of a conversation are in one session. What the service has run of an earlier text does not run again, as
+/// long as the public part is the same.
+pub struct Conversation {
+    model: Arc<ClientModel>,
+    session: SessionId,
+    kept: bool,
+    generation: Option<PrivateGeneration>,
+    stops: StopStream,
+    /// The private text and its tokens, with generated ones.
+    text: Zeroizing<String>,
+    tokens: Zeroizing<Vec<u32>>,
+    /// Bytes and tokens up to the end of each generated text. The next prompt has the same tokens there, also where its
+    /// text could be cut otherwise.
+    marks: Vec<(usize, usize)>,
+    marked: bool,
+}
+
+impl Conversation {
+    /// A conversation with a model. With `kept`, the session stays when a text has ended, until
+    /// [`Conversation::close`].
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn new(model: Arc<ClientModel>, kept: bool) -> Result<Self, ChatError> {
+        Ok(Conversation {
+            model,
+            session: SessionId::random()?,
+            kept,
+            generation: None,
+            stops: StopStream::new([]),
+            text: Zeroizing::default(),
+            tokens: Zeroizing::default(),
+            marks: Vec::new(),
+            marked: true,
+        })
+    }
+
+    /// The tokens of a prompt. Where it begins as this conversation has gone so far, they are the same.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn read(&self, prompt: &Prompt) -> Result<PromptTokens, ChatError> {
+        let tokenizer = self.model.tokenizer();
+        let mut public = tokenizer.encode_continuation(&prompt.public)?;
+        let text = &prompt.private;
+        let same = |(bytes, _): &(usize, usize)| text.as_bytes().starts_with(&self.text.as_bytes()[..*bytes]);
+        let marks = self.marks.iter().rposition(same).map_or(0, |place| place + 1);
+        let (bytes, tokens) = self.marks[..marks].last().copied().unwrap_or_default();
+        let rest = Zeroizing::new(tokenizer.encode_continuation(&text[bytes..])?);
+        let mut private = Zeroizing::new(Vec::with_capacity(tokens + rest.len()));
+        private.extend_from_slice(&self.tokens[..tokens]);
+        private.extend_from_slice(&rest);
+        // The prefix of the service has it already.
+        let begin = tokenizer.begin().filter(|begin| self.model.prefix().first() == Some(begin));
+        let first = if public.is_empty() { &mut *private } else { &mut public };
+        if begin.is_some() && first.first().copied() == begin {
+            first.remove(0);
+        }
+        Ok(PromptTokens { public, private, text: text.clone(), marks })
+    }
+
+    /// The number of a prompt's private tokens that the service need not run again. `None` if the conversation is busy,
+    /// or has another public part, so that all runs again.
+    pub fn common(&self, prompt: &PromptTokens) -> Option<usize> {
+        let generation = self.generation.as_ref()?;
+        let same = generation.end().is_some() && generation.public() == prompt.public;
+        same.then(|| generation.common(&prompt.private))
+    }
+
+    /// Begins to continue a prompt.
+    ///
+    /// # Errors
+    /// As for [`PrivateGeneration::new`] and [`PrivateGeneration::with_sampling`]. The conversation stays as it was.
+    pub fn begin(&mut self, client: &ChatClient, prompt: PromptTokens, wanted: Wanted) -> Result<(), ChatError> {
+        let Wanted { tokens, sampling, stops } = wanted;
+        let description = client.description();
+        match &mut self.generation {
+            Some(generation) if generation.is_idle() && generation.public() == prompt.public => {
+                generation.go_on(description, &prompt.private, tokens, sampling)?;
+            }
+            // A session with the same id takes the place of the earlier one.
+            generation => {
+                let texts = (self.model.prefix(), prompt.public.as_slice(), prompt.private.as_slice());
+                let ends = self.model.tokenizer().ends();
+                let new = PrivateGeneration::new(description, self.session, texts, ends, tokens)?;
+                let new = new.with_sampling(description, sampling)?;
+                *generation = Some(if self.kept { new.kept() } else { new });
+            }
+        }
+        self.stops = StopStream::new(stops);
+        self.marks.truncate(prompt.marks);
+        (self.text, self.tokens) = (prompt.text, prompt.private);
+        self.marked = false;
+        Ok(())
+    }
+
+    /// The generation that is going on, or that has ended last.
+    pub fn generation(&self) -> Option<&PrivateGeneration> {
+        self.generation.as_ref()
+    }
+
+    /// Why the text has ended, if it has: all of it is known then, though the session may still be open.
+    pub fn end(&self) -> Option<End> {
+        self.generation.as_ref()?.end()
+    }
+
+    /// The next question; `None` when nothing is left to ask, and while an answer is outstanding.
+    pub fn question(&mut self) -> Option<Question> {
+        self.generation.as_mut()?.question()
+    }
+
+    /// Asks the question of a pass once more, for instance after a failure that passes.
+    pub fn retry(&mut self) {
+        self.generation.iter_mut().for_each(PrivateGeneration::retry);
+    }
+
+    /// Takes the answer to the last question. Returns the text that it gives, which may be empty.
+    ///
+    /// # Errors
+    /// As for [`PrivateGeneration::answer`], and if the tokenizer does not have a token.
+    pub fn answer(&mut self, answer: &Answer) -> Result<String, ChatError> {
+        let Some(generation) = &mut self.generation else {
+            return Err(ChatError::mismatch("answer", "one before a question", "the answer to the last question"));
+        };
+        let new = generation.answer(answer)?;
+        let given = generation.tokens().len() - new.len();
+        let known = generation.text();
+        // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
+        // a pass.
+        let mut stream = self.model.tokenizer().stream(&known[..known.len() - new.len()])?;
+        let mut text = String::new();
+        for (number, token) in (1..).zip(&*new) {
+            let piece = stream.push(*token)?;
+            text += &self.stops.push(&piece);
+            self.text.push_str(&piece);
+            if self.stops.is_stopped() {
+                generation.stop(given + number);
+                break;
+            }
+        }
+        if generation.end().is_some() && !self.marked {
+            text += &self.stops.rest();
+            self.mark();
+        }
+        Ok(text)
+    }
+
+    fn mark(&mut self) {
+        if let Some(generation) = self.generation.as_ref().filter(|_| !self.marked) {
+            self.tokens.extend_from_slice(generation.tokens());
+            self.marks.push((self.text.len(), self.tokens.len()));
+            self.marked = true;
+        }
+    }
+
+    /// Ends the text here, for instance because nobody reads it any more.
+    pub fn stop(&mut self) {
+        if let Some(generation) = &mut self.generation {
+            generation.stop(generation.tokens().len());
+        }
+        if self.end().is_some() {
+            self.mark();
+        }
+    }
+
+    /// Ends a session that was kept: the next question does it.
+    pub fn close(&mut self) {
+        self.generation.iter_mut().for_each(PrivateGeneration::close);
+    }
+}
