@@ -104,9 +104,10 @@ class Connection:
     def usage(self):
         return {"query_bytes": 10 * len(self.begun)}
 
-    def begin(self, conversation, most, progress, sampling):
+    def begin(self, conversation, most, hide_length, progress, sampling):
         steps = iter(self.steps)
         self.begun.append((conversation, most, progress, sampling))
+        self.hides = hide_length
         return type("Generation", (), {"steps": steps, "statistics": {"passes": 0}})()
 
     def proceed(self, generation):
@@ -143,7 +144,7 @@ def test_pieces_come_one_by_one(half):
 
 def test_neither_part_of_a_text_has_the_token_for_the_begin(half):
     model = quiet(half)._model
-    public, private = model.conversation(False).read(model.text("One day.", "They saw"))
+    public, private, _ = model.conversation(False).read(model.text("One day.", "They saw"))
     assert len(public) > 1
     assert len(private) > 1
     # The prefix has it.
@@ -169,10 +170,12 @@ def test_messages_become_text_and_a_conversation_keeps_its_session(half, talking
     assert str(client.chat(messages, max_tokens=5)) == " a"
     messages += [{"role": "assistant", "content": " a"}, {"role": "user", "content": "What?"}]
     assert "".join(client.stream_chat(messages, temperature=0.5)) == " a"
+    assert client._connection.hides
+    assert not connected(talking, " a", None, hide_length=False)._hide_length
     (first, most, *_), (second, _, _, sampling) = client._connection.begun
     assert (first is second, most, sampling) == (True, 5, {"temperature": 0.5})
     prompt = client._model.messages([("system", "Be kind."), ("user", "They saw")], 1, 0)
-    text = client._model.text("system: Be kind.\nuser: ", "They saw\n")
+    text = client._model.text("system: Be kind.", "\nuser: They saw\n")
     assert client._model.conversation(True).read(prompt) == client._model.conversation(True).read(text)
     for wrong, found in [
         ([{"role": "user"}], "message 0"),

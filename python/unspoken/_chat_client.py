@@ -115,9 +115,8 @@ class ChatClient(ServiceClient):
     """A client of one language model of a service. The service sees neither private text nor continuation.
 
     Text begins with a public part, which the service reads, and ends with a private one, which the
-    client encrypts. The service reads the public text, and sees how many passes each chunk of private
-    tokens takes. Without right guesses that tells how many tokens the private text has. Each pass takes
-    seconds to minutes.
+    client encrypts. The service reads the public text, and sees how many chunks of tokens the rest has and
+    how many passes each of them takes. Each pass takes seconds to minutes.
 
     Parameters
     ----------
@@ -127,6 +126,9 @@ class ChatClient(ServiceClient):
         A directory with the client half of the model: ``DIR/client`` of ``unspoken llama prepare --out DIR``.
     application : str, optional
         The model at the service, for instance ``"chat/stories"``. Default: its only application.
+    hide_length : bool
+        Fill private texts up to whole chunks, with dots in front of them or after the last answer. Otherwise
+        the service can count the tokens of a private text, to within the right guesses.
     **options
         How to connect, where keys are stored: see `ConnectionOptions`. The keys have some gigabytes.
 
@@ -152,9 +154,11 @@ class ChatClient(ServiceClient):
         *,
         model: str | PathLike[str],
         application: str | None = None,
+        hide_length: bool = True,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         super().__init__(url, application=application, **options)
+        self._hide_length = hide_length
         self._model = _unspoken.LlamaModel.load(model)
         self._conversation: _unspoken.LlamaConversation | None = None
 
@@ -389,10 +393,9 @@ class ChatClient(ServiceClient):
     ) -> GenerationStream:
         if max_tokens < 1:
             raise ConfigurationError(f"continue a text: found max_tokens={max_tokens}; needed 1 or more")
-        _, tokens = conversation.read(prompt)
+        _, tokens, uncovered = conversation.read(prompt)
         if not tokens:
             raise ConfigurationError("continue a text: found no private text, needed one token or more")
-        uncovered = conversation.uncovered
         if uncovered:
             # Logs are kept where the text may not be: the number, not the tokens.
             _LOGGER.warning(
@@ -401,7 +404,7 @@ class ChatClient(ServiceClient):
             )
         self._model.check_sampling(sampling)
         with self._use_connection() as connection:
-            generation = connection.begin(conversation, max_tokens, progress, sampling)
+            generation = connection.begin(conversation, max_tokens, self._hide_length, progress, sampling)
 
         def proceed() -> tuple[str | None, _unspoken._Generation]:
             with self._use_connection() as connection:

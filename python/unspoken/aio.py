@@ -366,9 +366,11 @@ class ChatClient(_AsyncClient[unspoken.ChatClient]):
         *,
         model: str | PathLike[str],
         application: str | None = None,
+        hide_length: bool = True,
         **options: Unpack[ConnectionOptions],
     ) -> None:
-        super().__init__(unspoken.ChatClient(url, model=model, application=application, **options))
+        client = unspoken.ChatClient(url, model=model, application=application, hide_length=hide_length, **options)
+        super().__init__(client)
 
     generate = _awaited(unspoken.ChatClient.generate)
 

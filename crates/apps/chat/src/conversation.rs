@@ -89,27 +89,32 @@ impl Conversation {
         })
     }
 
-    /// The tokens of a prompt. Where it begins as this conversation has gone so far, they are the same.
+    /// The tokens of a prompt. Where it begins as this conversation has gone so far, they are the same. Private tokens
+    /// are filled up to whole chunks of `chunk` tokens with dots, before what is new: then a service learns the
+    /// number of chunks, and not that of the tokens. A chunk of 1 token changes nothing.
     ///
     /// # Errors
     /// If the tokenizer refuses the text.
-    pub fn read(&self, prompt: &Prompt) -> Result<PromptTokens, ChatError> {
+    pub fn read(&self, prompt: &Prompt, chunk: usize) -> Result<PromptTokens, ChatError> {
         let tokenizer = self.model.tokenizer();
         let mut public = tokenizer.encode_continuation(&prompt.public)?;
         let text = &prompt.private;
         let same = |(bytes, _): &(usize, usize)| text.as_bytes().starts_with(&self.text.as_bytes()[..*bytes]);
         let marks = self.marks.iter().rposition(same).map_or(0, |place| place + 1);
         let (bytes, tokens) = self.marks[..marks].last().copied().unwrap_or_default();
-        let rest = Zeroizing::new(tokenizer.encode_continuation(&text[bytes..])?);
-        let mut private = Zeroizing::new(Vec::with_capacity(tokens + rest.len()));
-        private.extend_from_slice(&self.tokens[..tokens]);
-        private.extend_from_slice(&rest);
+        let mut rest = Zeroizing::new(tokenizer.encode_continuation(&text[bytes..])?);
         // The prefix of the service has it already.
         let begin = tokenizer.begin().filter(|begin| self.model.prefix().first() == Some(begin));
-        let first = if public.is_empty() { &mut *private } else { &mut public };
+        let first = if public.is_empty() && tokens == 0 { &mut *rest } else { &mut public };
         if begin.is_some() && first.first().copied() == begin {
             first.remove(0);
         }
+        let length = tokens + rest.len();
+        let filled = if length == 0 { 0 } else { length.next_multiple_of(chunk.max(1)) };
+        let mut private = Zeroizing::new(Vec::with_capacity(filled));
+        private.extend_from_slice(&self.tokens[..tokens]);
+        private.resize(tokens + filled - length, tokenizer.filler());
+        private.extend_from_slice(&rest);
         Ok(PromptTokens { public, private, text: text.clone(), marks })
     }
 

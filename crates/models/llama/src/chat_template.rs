@@ -91,6 +91,35 @@ impl ChatTemplate {
         builder.build().map_err(|error| InputError::Template(error.to_string()))
     }
 
+    /// The text in front of the first private message and of what the template puts around it: it depends on the public
+    /// messages and on the role of the first private one only.
+    fn front(&self, messages: &[Message], public: usize, rendering: &Rendering) -> Result<String, InputError> {
+        let place = |role: &str| Message::new(role, PLACE);
+        let role = messages[public].role.as_str();
+        let mut all = messages[..public].to_vec();
+        all.push(place(role));
+        let alone = match self.render(&all, false, rendering) {
+            // Some templates refuse conversations that end with such a message.
+            Err(error) if public > 0 => return Err(error),
+            Err(_) => return Ok(String::new()),
+            Ok(text) => text,
+        };
+        let front = &alone[..alone.find(PLACE).unwrap_or(0)];
+        if let Some(last) = messages[..public].last() {
+            let content = last.content.trim();
+            let end = front.rfind(content).map_or(0, |begin| begin + content.len());
+            return Ok(front[..end].to_owned());
+        }
+        // What stands between two messages of which the second has this role, too, belongs to the message.
+        let Ok(three) = self.render(&[place(role), place("assistant"), place(role)], false, rendering) else {
+            return Ok(String::new());
+        };
+        let Some(between) = three.split(PLACE).nth(2) else { return Ok(String::new()) };
+        let same = front.chars().rev().zip(between.chars().rev()).take_while(|(a, b)| a == b);
+        let own: usize = same.map(|(character, _)| character.len_utf8()).sum();
+        Ok(front[..front.len() - own].to_owned())
+    }
+
     /// The text of messages; `answer` adds the beginning of the answer.
     ///
     /// # Errors
@@ -117,9 +146,8 @@ impl ChatTemplate {
 }
 
 impl Tokenizer {
-    /// The text of a conversation that the model answers. The first `public` messages are public; so is what the
-    /// template itself puts in front of the first private one, up to the last control token there. It depends on the
-    /// public messages and on the role of the first private one only.
+    /// The text of a conversation that the model answers. The first `public` messages are public. Without any, what the
+    /// template itself says in front of the first message is public, such as a system message of its own.
     ///
     /// # Errors
     /// [`InputError::Template`] if the model has no template, if the template refuses the messages or does not put
@@ -143,24 +171,12 @@ impl Tokenizer {
             }
         }
         let whole = template.render(messages, true, rendering)?;
-        let mut front = messages[..=public].to_vec();
-        front[public].content = PLACE.to_owned();
-        let front = match template.render(&front, false, rendering) {
-            // Some templates refuse conversations that end with such a message.
-            Err(error) if public > 0 => return Err(error),
-            Err(_) => Zeroizing::new(String::new()),
-            Ok(front) => front,
-        };
-        let front = &front[..front.find(PLACE).unwrap_or(0)];
-        // After a control token, other text does not change how text is cut into tokens.
-        let ends =
-            controls.iter().filter_map(|control| front.rfind(control.as_str()).map(|place| place + control.len()));
-        let front = &front[..ends.max().unwrap_or(front.len())];
+        let front = template.front(messages, public, rendering)?;
         let has_all = messages[..public].iter().all(|message| front.contains(message.content.trim()));
-        let Some(private) = whole.strip_prefix(front).filter(|_| has_all) else {
+        let Some(private) = whole.strip_prefix(front.as_str()).filter(|_| has_all) else {
             return refused(format!("it does not put the {public} public messages in front; keep all private"));
         };
-        Ok(Prompt { public: front.to_owned(), private: Zeroizing::new(private.to_owned()) })
+        Ok(Prompt { public: front.clone(), private: Zeroizing::new(private.to_owned()) })
     }
 }
 
@@ -204,17 +220,16 @@ mod tests {
     #[test]
     fn what_the_template_puts_in_front_is_public_and_messages_are_if_they_are_declared() {
         let all = messages(&["system", "user", "assistant", "user"]);
-        let front = "<|start|>";
-        let rest = "system\ntext 0<|end|>\n<|start|>user\ntext 1<|end|>\n<|start|>assistant\ntext 2<|end|>\n\
+        let rest = "<|start|>system\ntext 0<|end|>\n<|start|>user\ntext 1<|end|>\n<|start|>assistant\ntext 2<|end|>\n\
                     <|start|>user\ntext 3<|end|>\n<|start|>assistant\n";
-        assert_eq!(split(CHATML, &all, 0).unwrap(), (front.into(), rest.into()));
-        let front = "<|start|>system\ntext 0<|end|>\n<|start|>";
-        let rest = rest.strip_prefix("system\ntext 0<|end|>\n<|start|>").unwrap();
+        assert_eq!(split(CHATML, &all, 0).unwrap(), (String::new(), rest.into()));
+        let front = "<|start|>system\ntext 0";
+        let rest = rest.strip_prefix(front).unwrap();
         assert_eq!(split(CHATML, &all, 1).unwrap(), (front.into(), rest.into()));
         // What the template says itself.
         let (public, private) = split(CHATML, &all[1..2], 0).unwrap();
-        assert_eq!(public, "<|start|>system\nbe kind<|end|>\n<|start|>");
-        assert_eq!(private, "user\ntext 1<|end|>\n<|start|>assistant\n");
+        assert_eq!(public, "<|start|>system\nbe kind");
+        assert_eq!(private, "<|end|>\n<|start|>user\ntext 1<|end|>\n<|start|>assistant\n");
         // The public part does not depend on the private messages, nor on their number.
         for count in 2..4 {
             let other: Vec<Message> = all[1..count].iter().map(|of| Message::new(&*of.role, "other")).collect();
@@ -223,9 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn without_control_tokens_all_text_in_front_is_public() {
-        let plain = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
-        assert_eq!(split(plain, &messages(&["user"]), 0).unwrap(), ("user: ".into(), " text 0 \n".into()));
+    fn a_header_belongs_to_its_message() {
+        let plain = "Talk.\n{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+        assert_eq!(split(plain, &messages(&["user"]), 0).unwrap(), ("Talk.".into(), "\nuser:  text 0 \n".into()));
+        // A template that refuses conversations of another form tells nothing of its own.
+        let strict =
+            "Talk.{% if messages | length > 1 %}{{ raise_exception('one') }}{% endif %}{{ messages[0].content }}";
+        assert_eq!(split(strict, &messages(&["user"]), 0).unwrap(), (String::new(), "Talk. text 0 ".into()));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Options {
     pub tokens: usize,
     /// Whether system messages in front are public, if the request does not say so.
     pub public_system: bool,
+    /// Whether private texts go as they are, so that the service can count their tokens. Otherwise they are filled up
+    /// to whole chunks.
+    pub tell_length: bool,
     /// Embeds texts, under its name.
     pub embedder: Option<(String, Embed)>,
 }
@@ -79,7 +82,8 @@ pub async fn serve(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (jobs, waiting) = mpsc::channel(MAX_WAITING);
-    let kept = WorkerOptions { sessions: options.sessions.max(1), public_system: options.public_system };
+    let Options { public_system, tell_length, .. } = options;
+    let kept = WorkerOptions { sessions: options.sessions.max(1), public_system, tell_length };
     let worker = Worker::new(service, Arc::clone(&model), kept, Box::new(log));
     let worker = tokio::task::spawn_blocking(move || worker.run(waiting));
     let routes = Routes::new(options, jobs, model);

@@ -97,6 +97,8 @@ pub(crate) struct WorkerOptions {
     pub sessions: usize,
     /// Whether system messages in front are public where a request does not say so.
     pub public_system: bool,
+    /// Whether private texts go as they are, so that a service can count their tokens.
+    pub tell_length: bool,
 }
 
 /// Told after each request that was served.
@@ -192,9 +194,11 @@ impl<S: Service> Worker<S> {
 
     /// Takes the conversation that has most of a prompt, or another one.
     fn conversation(&mut self, prompt: &Prompt) -> Result<(Conversation, PromptTokens), Failure> {
+        let tokens_of_chunk = self.service.half().description().chunk();
+        let chunk = if self.options.tell_length { 1 } else { tokens_of_chunk };
         let mut best: Option<(usize, usize, PromptTokens)> = None;
         for (place, conversation) in self.conversations.iter().enumerate() {
-            let tokens = conversation.read(prompt)?;
+            let tokens = conversation.read(prompt, chunk)?;
             if let Some(common) = conversation.common(&tokens) {
                 // Of equal ones, that which was not used for longest: another may be needed again.
                 if best.as_ref().is_none_or(|(most, ..)| common > *most) {
@@ -202,19 +206,20 @@ impl<S: Service> Worker<S> {
                 }
             }
         }
-        let chunk = self.service.half().description().chunk();
         let full = self.conversations.len() >= self.options.sessions;
         match best {
             // It saves a chunk, or there is no room for another.
-            Some((common, place, tokens)) if common >= chunk || full => Ok((self.conversations.remove(place), tokens)),
+            Some((common, place, tokens)) if common >= tokens_of_chunk || full => {
+                Ok((self.conversations.remove(place), tokens))
+            }
             _ if full => {
                 let conversation = self.conversations.remove(0);
-                let tokens = conversation.read(prompt)?;
+                let tokens = conversation.read(prompt, chunk)?;
                 Ok((conversation, tokens))
             }
             _ => {
                 let conversation = Conversation::new(Arc::clone(&self.model), true)?;
-                let tokens = conversation.read(prompt)?;
+                let tokens = conversation.read(prompt, chunk)?;
                 Ok((conversation, tokens))
             }
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use unspoken_chat::{ChatClient, ChatError, Conversation, PrivateGeneration, PromptTokens, Question, Wanted};
+use unspoken_chat::{ChatClient, ChatError, Conversation, PrivateGeneration, Question, Wanted};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
 use unspoken_llama_model::{ClientModel, InputError, Message, Probabilities, Prompt, Rendering, Scored};
 use unspoken_protocol::AnyHalf;
@@ -56,7 +56,7 @@ impl LlamaModel {
         Ok(LlamaConversation {
             state,
             model: Arc::clone(&self.0),
-            prompt: PromptTokens::default(),
+            prompt: Prompt::default(),
             most: 0,
             reporter: None,
             query_bytes: 0,
@@ -94,7 +94,7 @@ pub(crate) struct LlamaConversation {
     state: Conversation,
     model: Arc<ClientModel>,
     /// What was read last.
-    prompt: PromptTokens,
+    prompt: Prompt,
     most: usize,
     reporter: Option<Reporter>,
     query_bytes: u64,
@@ -104,16 +104,12 @@ pub(crate) struct LlamaConversation {
 
 #[pymethods]
 impl LlamaConversation {
-    /// Reads a prompt, which `begin` of a connection then continues. Returns its public and private tokens.
-    fn read(&mut self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>)> {
-        self.prompt = py.detach(|| self.state.read(&prompt.0)).map_err(refused)?;
-        Ok((self.prompt.public.clone(), self.prompt.private.to_vec()))
-    }
-
-    /// The texts of the tokens of the prompt that the preparation of the model never ran.
-    #[getter]
-    fn uncovered(&self) -> Vec<String> {
-        self.prompt.uncovered(&self.model)
+    /// Reads a prompt, which `begin` of a connection then continues. Returns its public and private tokens, and the
+    /// texts of those that the preparation of the model never ran.
+    fn read(&mut self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>, Vec<String>)> {
+        let tokens = py.detach(|| self.state.read(&prompt.0, 1)).map_err(refused)?;
+        self.prompt = prompt.0.clone();
+        Ok((tokens.public.clone(), tokens.private.to_vec(), tokens.uncovered(&self.model)))
     }
 
     /// Whether another text may begin.
@@ -201,17 +197,20 @@ fn refused(error: ChatError) -> Failure {
 }
 
 impl LlamaConversation {
-    /// Begins to continue what was read last by at most `most` tokens. Sends nothing.
+    /// Begins to continue what was read last by at most `most` tokens, filled up to whole chunks if its length is to be
+    /// hidden. Sends nothing.
     pub(crate) fn begin(
         &mut self,
         client: &ServiceClient<ChatClient>,
-        most: usize,
+        (most, hide_length): (usize, bool),
         choices: Choices,
         reporter: Reporter,
     ) -> PyResult<()> {
         let Choices { sampling, stops } = choices;
         let wanted = Wanted { tokens: most, sampling, stops };
-        self.state.begin(client.half(), std::mem::take(&mut self.prompt), wanted).map_err(refused)?;
+        let chunk = if hide_length { client.description().chunk() } else { 1 };
+        let tokens = self.state.read(&self.prompt, chunk).map_err(refused)?;
+        self.state.begin(client.half(), tokens, wanted).map_err(refused)?;
         (self.most, self.reporter) = (most, Some(reporter));
         (self.query_bytes, self.answer_bytes, self.seconds) = (0, 0, 0.0);
         Ok(())

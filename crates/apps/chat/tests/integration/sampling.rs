@@ -219,10 +219,8 @@ fn a_conversation_of_messages_runs_what_is_new() {
     let mut messages = vec![Message::new("user", "A cat.")];
     let say = |conversation: &mut Conversation, service: &mut ClearService, messages: &[Message]| -> String {
         let prompt = model.tokenizer().prompt(messages, 0, &Rendering::default()).unwrap();
-        let tokens = conversation.read(&prompt).unwrap();
+        let tokens = conversation.read(&prompt, 1).unwrap();
         let told: Vec<u32> = {
-            // What the template puts in front of the first message is public.
-            assert!(!tokens.public.is_empty());
             let prompt = [setting.rotated.prefix(), &tokens.public, &tokens.private].concat();
             Generation::new(&setting.model, &prompt, model.tokenizer().ends()).unwrap().take(3).collect()
         };
@@ -242,14 +240,14 @@ fn a_conversation_of_messages_runs_what_is_new() {
     messages.extend([Message::new("assistant", &*first), Message::new("user", "Why?")]);
     let next = |messages: &[Message]| model.tokenizer().prompt(messages, 0, &Rendering::default()).unwrap();
     // The tokens of the first answer are those that were generated.
-    let tokens = conversation.read(&next(&messages)).unwrap();
+    let tokens = conversation.read(&next(&messages), 1).unwrap();
     assert_eq!(tokens.private[..known.len()], known);
     assert!(conversation.common(&tokens).unwrap() + 1 >= known.len());
     say(&mut conversation, service, &messages);
     assert!(service.asked[0] >= 1, "{:?}", service.asked);
     // The last question is another one.
     messages[2].content = "So?".into();
-    let tokens = conversation.read(&next(&messages)).unwrap();
+    let tokens = conversation.read(&next(&messages), 1).unwrap();
     assert_eq!(tokens.private[..known.len()], known);
     let edited = say(&mut conversation, service, &messages);
     assert!(service.asked[0] >= 1, "{:?}", service.asked);
@@ -258,7 +256,7 @@ fn a_conversation_of_messages_runs_what_is_new() {
     assert_eq!(service.asked[0], 0);
     // Another public part begins the session again, under the same id.
     let prompt = Prompt { public: "A cat.".into(), private: Zeroizing::new(edited + " It") };
-    let tokens = conversation.read(&prompt).unwrap();
+    let tokens = conversation.read(&prompt, 1).unwrap();
     assert!(!tokens.public.is_empty() && conversation.common(&tokens).is_none());
     conversation.begin(&client, tokens, wanted()).unwrap();
     assert!(matches!(conversation.question(), Some(Question::Begin { .. })));
@@ -273,7 +271,7 @@ fn a_conversation_ends_before_stop_strings_and_where_it_is_stopped() {
         let service = &mut ClearService::default();
         let mut conversation = Conversation::new(Arc::clone(&setting.client), true).unwrap();
         let stops = stops.iter().map(|stop| (*stop).to_owned()).collect();
-        let tokens = conversation.read(&prompt).unwrap();
+        let tokens = conversation.read(&prompt, 1).unwrap();
         let wanted = Wanted { tokens: 12, sampling: Sampling::default(), stops };
         conversation.begin(&client, tokens, wanted).unwrap();
         let (mut text, mut answers) = (String::new(), 0);
@@ -294,4 +292,48 @@ fn a_conversation_ends_before_stop_strings_and_where_it_is_stopped() {
     assert_eq!(say(&[stop], 0), (before.to_owned(), Some(End::Stop)));
     let (some, end) = say(&[], 2);
     assert!(whole.starts_with(&some) && some.len() < whole.len() && end == Some(End::Stop), "{some:?}");
+}
+
+/// What a service sees does not tell how long a text is, but for its number of chunks.
+#[test]
+fn texts_are_filled_up_to_whole_chunks() {
+    let (setting, client) = (setting(), client(shared()));
+    let filler = setting.client.tokenizer().filler();
+    let mut seen: Vec<(usize, Vec<u32>)> = Vec::new();
+    for words in ["Tom", "Tom saw a", "One day, Tom saw a", "One day, Tom and Mia saw a"] {
+        let service = &mut ClearService::default();
+        let mut conversation = Conversation::new(Arc::clone(&setting.client), true).unwrap();
+        let mut text = words.to_owned();
+        for turn in 0..2 {
+            let prompt = Prompt { public: String::new(), private: Zeroizing::new(text.clone()) };
+            let tokens = conversation.read(&prompt, CHUNK).unwrap();
+            assert_eq!(tokens.private.len() % CHUNK, 0);
+            let plain = conversation.read(&prompt, 1).unwrap().private.len();
+            let fillers = tokens.private.iter().filter(|token| **token == filler).count();
+            assert!(fillers >= tokens.private.len() - plain && tokens.private.len() - plain < CHUNK);
+            let private = tokens.private.clone();
+            // Without guesses: each token takes a pass.
+            let wanted = Wanted { tokens: 2, sampling: Sampling::default(), stops: Vec::new() };
+            conversation.begin(&client, tokens, wanted).unwrap();
+            service.asked.clear();
+            while let Some(question) = conversation.question() {
+                text += &conversation.answer(&service.answer(&question)).unwrap();
+            }
+            if turn == 0 {
+                seen.push((private.len() / CHUNK, service.asked.clone()));
+                let prompt = [setting.rotated.prefix(), &private].concat();
+                let told: Vec<u32> = Generation::new(&setting.model, &prompt, &[]).unwrap().take(2).collect();
+                assert_eq!(conversation.generation().unwrap().tokens(), told);
+                text += " and";
+            }
+        }
+    }
+    // Texts of as many chunks look alike: one pass for each chunk of the text, and one for the second token.
+    for (chunks, asked) in &seen {
+        let mut expected: Vec<u32> = (0..*chunks as u32).collect();
+        expected.push(*chunks as u32);
+        let guessed: Vec<u32> = (0..*chunks as u32).collect();
+        assert!(*asked == expected || *asked == guessed, "{asked:?}");
+    }
+    assert!(seen.iter().filter(|(chunks, _)| *chunks == 1).count() >= 2, "{seen:?}");
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ndarray::s;
 use unspoken_llama_files::{LoadError, LoadedModel, load};
-use unspoken_llama_model::{Generation, InputError, KvCache, Step, perplexity};
+use unspoken_llama_model::{Generation, InputError, KvCache, Sampler, Sampling, Step, perplexity};
 
 fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin")
@@ -159,4 +159,49 @@ fn damaged_files_are_refused_by_name() {
     nan[28..32].copy_from_slice(&f32::NAN.to_le_bytes());
     assert!(refused(&nan).contains("finite"));
     assert!(refused(b"GGUF\x03\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff").contains("GGUF"));
+}
+
+/// What it costs to hide the length of a text: with dots between two sentences of a story, the second part surprises
+/// the model a little more.
+#[test]
+fn fillers_in_front_of_a_text_change_little() {
+    let LoadedModel { model, tokenizer } = stories();
+    let filler = tokenizer.filler();
+    assert_eq!(tokenizer.token_text(filler).as_deref(), Some("."));
+    let windows = (0..12).flat_map(|seed| {
+        let prompt = tokenizer.encode("").unwrap();
+        let sampling = Sampling { temperature: Some(0.9), seed: Some(seed), ..Sampling::default() };
+        let sampler = Sampler::new(sampling, model.config.vocabulary, &prompt).unwrap();
+        let told: Vec<u32> = Generation::sampled(&model, &prompt, &[], sampler).unwrap().take(192).collect();
+        told.chunks_exact(96).map(<[u32]>::to_vec).collect::<Vec<_>>()
+    });
+    let dot = tokenizer.token(".").unwrap();
+    let parts = |window: Vec<u32>| {
+        let end = window[..56].iter().rposition(|token| *token == dot)? + 1;
+        let (first, second) = window.split_at(end);
+        Some([first.to_vec(), second[..40].to_vec()])
+    };
+    let windows: Vec<[Vec<u32>; 2]> = windows.filter_map(parts).collect();
+    assert!(windows.len() > 20);
+    // The perplexity of the second parts.
+    let perplexity = |count: &dyn Fn(usize) -> usize| -> f64 {
+        let surprise = |(number, [first, second]): (usize, &[Vec<u32>; 2])| -> f64 {
+            let fill = vec![filler; count(number)];
+            let text = [&[1][..], first, &fill, second].concat();
+            let logits = model.forward(&text, &mut KvCache::new(&model.config), &mut ()).unwrap();
+            let logits = model.logits(logits.view());
+            let from = text.len() - second.len();
+            let of = |place: usize| -> f64 {
+                let row = logits.row(place - 1);
+                let sum = row.iter().map(|logit| f64::from(*logit).exp()).sum::<f64>().ln();
+                sum - f64::from(row[text[place] as usize])
+            };
+            (from + 1..text.len()).map(of).sum()
+        };
+        let tokens = windows.len() * 39;
+        (windows.iter().enumerate().map(surprise).sum::<f64>() / tokens as f64).exp()
+    };
+    let [none, some, most] = [perplexity(&|_| 0), perplexity(&|number| number % 16), perplexity(&|_| 15)];
+    println!("perplexity {none:.3}, with 0 to 15 fillers {some:.3}, with 15 {most:.3}");
+    assert!(some < 1.03 * none && most < 1.06 * none, "{none} {some} {most}");
 }

@@ -55,6 +55,10 @@ pub struct Arguments {
     /// the clear
     #[arg(long)]
     public_system: bool,
+    /// Send private texts as they are. Without this option they are filled up to whole chunks with dots, so that the
+    /// service learns the number of chunks, and not the number of tokens
+    #[arg(long)]
+    tell_length: bool,
     #[command(flatten)]
     words: Embedder,
 }
@@ -95,6 +99,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         sessions: arguments.sessions,
         tokens: arguments.max_tokens,
         public_system: arguments.public_system,
+        tell_length: arguments.tell_length,
         embedder,
     };
     let report = move |step: Progress| match step {

@@ -115,6 +115,7 @@ pub fn options() -> Options {
         sessions: 2,
         tokens: 4,
         public_system: false,
+        tell_length: true,
         embedder: Some(("letters".to_owned(), Box::new(embed))),
     }
 }

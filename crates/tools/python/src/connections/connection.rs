@@ -120,16 +120,18 @@ impl Connection {
     }
 
     /// Begins to continue what a conversation has read last by at most `most` tokens, which are chosen as the keyword
-    /// arguments of `SamplingOptions` say. Sends nothing. Returns the conversation.
+    /// arguments of `SamplingOptions` say. With `hide_length` its private tokens are filled up to whole chunks. Sends
+    /// nothing. Returns the conversation.
     fn begin<'py>(
         &mut self,
         conversation: Bound<'py, LlamaConversation>,
         most: usize,
+        hide_length: bool,
         progress: &Bound<'_, PyAny>,
         sampling: &Bound<'_, PyDict>,
     ) -> PyResult<Bound<'py, LlamaConversation>> {
         let (choices, reporter) = (Choices::read(sampling)?, Reporter::from_argument(progress)?);
-        conversation.try_borrow_mut()?.begin(self.client.texts()?, most, choices, reporter)?;
+        conversation.try_borrow_mut()?.begin(self.client.texts()?, (most, hide_length), choices, reporter)?;
         Ok(conversation)
     }
 

@@ -72,6 +72,10 @@ pub struct Arguments {
     /// and both are printed
     #[arg(long, value_name = "DIR")]
     check: Option<PathBuf>,
+    /// Send the private text as it is. Without this option it is filled up to whole chunks with dots in front, or
+    /// after the last answer, so that the service learns the number of chunks, and not the number of tokens
+    #[arg(long)]
+    tell_length: bool,
     /// Refuse a text with tokens that the preparation of the model never ran, and send nothing; without this option the
     /// command warns. If a service chose these tokens, an unsent text tells the service that it has such a token
     #[arg(long)]
@@ -122,8 +126,11 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     }
     let mut conversation = Conversation::new(Arc::clone(&asking.model), false)?;
     let prompt = Prompt { public: public_text(arguments)?, private: Zeroizing::new(private_text(arguments)?) };
-    let tokens = asking.read(&conversation, &prompt)?;
+    // A mistake in the text must not cost a key upload.
+    let tokens = asking.read(&conversation, &prompt, 1)?;
+    look_at_coverage(arguments, &tokens.uncovered(&asking.model))?;
     let mut client = asking.connect()?;
+    let tokens = asking.read(&conversation, &prompt, asking.chunk(&client))?;
     let said = asking.say(&mut client, &mut conversation, tokens, told);
     // With the keys.
     told.usage = client.usage();
@@ -146,15 +153,19 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The tokens of a prompt. Nothing is sent.
-    fn read(&self, conversation: &Conversation, prompt: &Prompt) -> anyhow::Result<PromptTokens> {
-        let tokens = conversation.read(prompt)?;
+    /// The tokens of a prompt, filled up to whole chunks.
+    fn read(&self, conversation: &Conversation, prompt: &Prompt, chunk: usize) -> anyhow::Result<PromptTokens> {
+        let tokens = conversation.read(prompt, chunk)?;
         anyhow::ensure!(
             !tokens.private.is_empty(),
             "found no private text, needed one token or more: name it with --private"
         );
-        look_at_coverage(self.arguments, &tokens.uncovered(&self.model))?;
         Ok(tokens)
+    }
+
+    /// To how many tokens a private text is filled up.
+    fn chunk(&self, client: &ServiceClient<ChatClient>) -> usize {
+        if self.arguments.tell_length { 1 } else { client.description().chunk() }
     }
 
     fn connect(&mut self) -> anyhow::Result<ServiceClient<ChatClient>> {

@@ -10,7 +10,7 @@ use unspoken_chat::{ChatClient, Conversation};
 use unspoken_client::ServiceClient;
 use unspoken_llama_model::{Message, Rendering};
 
-use super::{Asking, Seen, Told, ask};
+use super::{Asking, Seen, Told, ask, look_at_coverage};
 use crate::progress::note;
 
 /// Pause between two looks at whether the command was interrupted.
@@ -108,7 +108,8 @@ impl Asking<'_> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let rendering = Rendering { unix_seconds: seconds as i64, ..Rendering::default() };
         let prompt = self.model.tokenizer().prompt(messages, self.public(), &rendering)?;
-        let tokens = self.read(conversation, &prompt)?;
+        let tokens = self.read(conversation, &prompt, self.chunk(client))?;
+        look_at_coverage(self.arguments, &tokens.uncovered(&self.model))?;
         let mut told = Told::default();
         self.say(client, conversation, tokens, &mut told)?;
         if self.arguments.json {

@@ -33,6 +33,8 @@ pub struct CalibrationArguments {
 pub struct Texts {
     /// The text, in calibration and held out.
     text: [Vec<Vec<u32>>; 2],
+    /// Every other window of the text with a run of the token that fills chunks up, as clients send them.
+    filled: [Vec<Vec<u32>>; 2],
     /// A page with many kinds of characters.
     broad: Vec<Vec<u32>>,
     /// All tokens of the vocabulary in random order, in calibration and held out.
@@ -69,12 +71,9 @@ impl CalibrationArguments {
         let parts = (self.least_public, sizes.window() - self.least_public);
         let vocabulary = vocabulary_windows(size, times, parts, seed);
         let unseen = vocabulary.len() * usize::from(self.held_out) / 100;
-        Ok(Texts {
-            text: split(windows, held_out),
-            broad,
-            vocabulary: split(vocabulary, unseen),
-            least_public: self.least_public,
-        })
+        let text = split(windows, held_out);
+        let filled = text.each_ref().map(|windows| filled(windows, tokenizer.filler(), self.sizes.chunk));
+        Ok(Texts { text, filled, broad, vocabulary: split(vocabulary, unseen), least_public: self.least_public })
     }
 }
 
@@ -82,6 +81,19 @@ impl CalibrationArguments {
 fn split(mut windows: Vec<Vec<u32>>, last: usize) -> [Vec<Vec<u32>>; 2] {
     let last = windows.split_off(windows.len() - last);
     [windows, last]
+}
+
+/// Every other window with a run of a token, of each length below a chunk and at many places.
+fn filled(windows: &[Vec<u32>], filler: u32, chunk: usize) -> Vec<Vec<u32>> {
+    let filled = |(number, window): (usize, &Vec<u32>)| {
+        let count = (1 + number % chunk.saturating_sub(1).max(1)).min(window.len());
+        // Places that are far from regular: multiples of the golden ratio.
+        let place = (number as f64 * 0.618).fract() * (window.len() - count) as f64;
+        let (before, rest) = window.split_at(place as usize);
+        let rest = &rest[..window.len() - count - before.len()];
+        before.iter().copied().chain(std::iter::repeat_n(filler, count)).chain(rest.iter().copied()).collect()
+    };
+    windows.iter().enumerate().step_by(2).map(filled).collect()
 }
 
 impl Texts {
@@ -93,20 +105,22 @@ impl Texts {
     /// All windows for calibration after a prefix. All tokens after the fewest public ones are private, so that a text
     /// may have more public tokens: which tokens are public does not matter to the values.
     pub fn calibration(&self, prefix: &[u32]) -> Vec<Sample> {
-        let kinds = [&self.text[0], &self.broad, &self.vocabulary[0]];
+        let kinds = [&self.text[0], &self.filled[0], &self.broad, &self.vocabulary[0]];
         kinds.iter().flat_map(|windows| samples(prefix, windows, self.least_public)).collect()
     }
 
-    /// The held-out text after a prefix, and the held-out part of the vocabulary.
-    pub fn held_out(&self, prefix: &[u32]) -> [Vec<Sample>; 2] {
-        [&self.text[1], &self.vocabulary[1]].map(|windows| samples(prefix, windows, self.least_public))
+    /// The held-out text after a prefix, the held-out part of the vocabulary, and held-out text with runs of the token
+    /// that fills chunks up.
+    pub fn held_out(&self, prefix: &[u32]) -> [Vec<Sample>; 3] {
+        [&self.text[1], &self.vocabulary[1], &self.filled[1]].map(|windows| samples(prefix, windows, self.least_public))
     }
 
     /// The tokens that ran as private ones, and how many of them text had.
     pub fn coverage(&self, prefix: &[u32]) -> (Coverage, usize) {
         let private =
             |windows: &[Vec<u32>]| samples(&[], windows, self.least_public).into_iter().map(|run| run.private);
-        let text = self.text.iter().chain([&self.broad]).flat_map(|windows| private(windows)).flatten();
+        let text =
+            self.text.iter().chain(&self.filled).chain([&self.broad]).flat_map(|windows| private(windows)).flatten();
         let text: Vec<u32> = text.chain(prefix.iter().copied()).collect();
         let all = self.vocabulary.iter().flat_map(|windows| private(windows)).flatten();
         (Coverage::new(text.iter().copied().chain(all)), Coverage::new(text.iter().copied()).len())
