@@ -73,7 +73,7 @@ def page_service(binary: Path, model: unspoken.FastText, tmp_path_factory: pytes
 
 @pytest.fixture(scope="module")
 def story_service(binary: Path, prepared_stories: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service that continues stories with insecure parameters, and the page; its URL."""
+    """A service that continues stories and answers messages with insecure parameters, and the page; its URL."""
     program = binary.parent / "examples" / "story"
     if not program.exists():
         absent("NO EXAMPLE story, SO STORIES ARE NOT TESTED: run `cargo test --release --no-run`")
@@ -158,6 +158,10 @@ def unlock(page: Any, passphrase: str) -> None:
 
 def card(page: Any, kind: str) -> Any:
     return page.locator(f"article[data-kind={kind}]").first
+
+
+def named(page: Any, name: str) -> Any:
+    return page.locator("article", has=page.get_by_text(name, exact=True))
 
 
 def ask(place: Any) -> str:
@@ -297,7 +301,8 @@ def test_continues_a_story(context: Any, story_service: str) -> None:
     wire = Wire(story_service)
     accepting_insecure(context)
     page = opened(context, wire.url)
-    story = card(page, "llama")
+    # Its model has no template of conversations.
+    story = named(page, "chat/stories")
     public, private = story.locator("textarea").all()
     public.fill("Tom and Mia went to the park.")
     story.locator("input[type=number]").fill("6")
@@ -322,12 +327,82 @@ def test_continues_a_story(context: Any, story_service: str) -> None:
     wire.close()
 
 
+def test_talks(context: Any, story_service: str) -> None:
+    wire = Wire(story_service)
+    accepting_insecure(context)
+    page = opened(context, wire.url)
+    story, talk = named(page, "chat/stories"), named(page, "chat/talks")
+    typed, answers = talk.get_by_label("Your message"), talk.locator(".bubble.assistant")
+    prints = talk.locator(".bubble.assistant .help")
+    talk.locator("summary", has_text="System message").click()
+    system = talk.get_by_label("System message, if you want one")
+    talk.get_by_label("Tokens of an answer").fill("2")
+
+    def told(text: str) -> str:
+        """What the model says after a text, which the private answer and the model in the clear agree on."""
+        begin, rest = text.split(" ", 1)
+        for place, part in zip(story.locator("textarea").all(), (begin, rest)):
+            place.fill(part)
+        story.locator("input[type=number]").fill("2")
+        assert "The same as in the clear" in ask(story)
+        return story.locator(".story strong").text_content()
+
+    def say(text: str, turns: int) -> str:
+        typed.fill(text)
+        typed.press("Enter")
+        prints.nth(turns - 1).wait_for()
+        return answers.nth(turns - 1).locator("p").first.text_content()
+
+    assert talk.get_by_role("button", name="Edit last message").is_disabled()
+    first = say("Tom and Mia saw a dog", 1)
+    assert first == told("Tom and Mia saw a dog")
+    assert "Not run again" not in prints.inner_text()
+    before = f"Tom and Mia saw a dog{first}"
+    second = say("Tom was", 2)
+    assert second == told(f"{before} Tom was")
+    taken = prints.nth(1).inner_text()
+    assert re.search(r"Tokens: 2 in \d pass.*, \d of them guessed. Not run again: [1-9]\d* earlier", taken), taken
+    assert "The service saw the number and the times of the passes" in taken
+
+    # Another message in its place; Shift and Enter send nothing.
+    talk.get_by_role("button", name="Edit last message").click()
+    assert (typed.input_value(), answers.count()) == ("Tom was", 1)
+    typed.press("Shift+Enter")
+    assert typed.input_value() == "Tom was\n"
+    assert say("Mia ran", 2) == told(f"{before} Mia ran")
+    assert "Not run again" in prints.nth(1).inner_text()
+
+    # What is stopped before there is text comes back, and the conversation goes on.
+    talk.get_by_role("button", name="Edit last message").click()
+    typed.fill("Tom ran")
+    typed.press("Enter")
+    talk.get_by_role("button", name="Stop").click()
+    talk.locator("[role=alert]", has_text="cancelled").wait_for()
+    assert (typed.input_value(), answers.count()) == ("Tom ran", 1)
+    assert say("Tom was", 2) == second
+    assert "Not run again" in prints.nth(1).inner_text()
+
+    # A text of a person is text, and a system message is public if the person says so.
+    talk.get_by_role("button", name="New conversation").click()
+    assert talk.locator(".bubble").count() == 0
+    system.fill("Mia is big.")
+    talk.get_by_label("The service may read").check()
+    say("<b>a", 1)
+    assert talk.locator(".bubble.user").inner_text() == "<b>a"
+    assert "The service saw the system message, the number" in prints.inner_text()
+    everything = bytes(wire.sent)
+    assert b"saw a dog" not in everything
+    for form in forms(bytes.fromhex(secret_of(talk.locator("details", has_text="Security")))):
+        assert form not in everything
+    wire.close()
+
+
 def test_a_page_refuses_insecure_parameters(context: Any, story_service: str) -> None:
     page = opened(context, story_service)
     page.get_by_text("insecure").first.wait_for()
     # There is no card to ask with.
     assert page.locator("article[data-kind]").count() == 0
-    page.get_by_role("button", name="Try again").wait_for()
+    page.get_by_role("button", name="Try again").first.wait_for()
 
 
 def megabytes(text: str) -> float:

@@ -3,7 +3,16 @@
 import { UnspokenError } from "./errors.js";
 import { type Exchange, attempt, costs, freeAll, freed, summed } from "./exchange.js";
 import { deleteBundle, holdsBundle, sendBundle } from "./keys.js";
-import type { ApplicationInfo, Asked, Continued, Costs, OpenOptions, Progress, TextToContinue } from "./messages.js";
+import type {
+  AnswerOptions,
+  ApplicationInfo,
+  Asked,
+  Continued,
+  Costs,
+  OpenOptions,
+  Progress,
+  TextToContinue,
+} from "./messages.js";
 import { type Offer, described, published } from "./offer.js";
 import * as storage from "./storage.js";
 import { type Transport, applicationPath, cancelled } from "./transport.js";
@@ -12,7 +21,8 @@ import {
   ClearModel,
   Client,
   type Collection,
-  type Continuation,
+  type Conversation,
+  type Message,
   type OpenOptions as ClientOptions,
   type Question,
   type SamplingOptions,
@@ -24,7 +34,7 @@ const MAX_KEY_BYTES = 2e9;
 const MAX_KEPT_BYTES = 256e6;
 /** Times that a description or keys are renewed for one call. */
 const RENEWALS = 1;
-/** Tokens that follow a text, if the caller does not say how many. */
+/** Tokens that follow a text or messages, if the caller does not say how many. */
 const DEFAULT_TOKENS = 32;
 
 type Report = (progress: Progress) => void;
@@ -50,6 +60,9 @@ export class Connection {
   #restored = false;
   #isStored = false;
   #preparing: Promise<void> | undefined;
+  /** The conversation whose session the service keeps, once there is one, and whether an answer is under way. */
+  #conversation: Conversation | undefined;
+  #isAnswering = false;
   #uses = 0;
 
   private constructor(
@@ -121,6 +134,7 @@ export class Connection {
       batch: client.batch,
       objects: client.objects(),
       collection: this.collection,
+      takesMessages: client.takesMessages,
       hasClear: this.#clear !== undefined,
       restored: this.#restored,
       isStored: this.#isStored,
@@ -219,37 +233,75 @@ export class Connection {
    */
   async continueText(text: TextToContinue, report: Report, signal: AbortSignal): Promise<Continued> {
     return await this.#use(async () => {
-      const both = AbortSignal.any([signal, this.#ended.signal]);
       // Made first: a text that does not fit must not cost an upload.
-      const continuation = this.#client.continueText(...textArguments(text));
+      const conversation = this.#client.continueText(...textArguments(text));
       try {
-        await this.prepare(report, both);
-        const turns: Costs[] = [];
-        const renewals = { left: RENEWALS };
-        for (;;) {
-          const turn = await this.#turn(continuation, renewals, report, both);
-          if (turn === undefined) {
-            return { ...continuation.told(), ...summed(turns) };
-          }
-          turns.push(turn);
-        }
+        return await this.#continued(conversation, report, signal);
       } finally {
-        freed(continuation);
+        freed(conversation);
       }
     });
   }
 
+  /**
+   * Answers messages as `continueText` continues a text. The session stays, so that the next call runs only what is
+   * new. If a call is cancelled or fails, its answer ends there, and the next call goes on.
+   */
+  async answer(messages: Message[], options: AnswerOptions, report: Report, signal: AbortSignal): Promise<Continued> {
+    return await this.#use(async () => {
+      if (this.#isAnswering) {
+        const needed = "one conversation at a time; wait for the answer, or cancel it";
+        throw new UnspokenError("argument", `${this.#name}: found another answer under way, needed ${needed}`);
+      }
+      this.#conversation ??= this.#client.converse();
+      const conversation = this.#conversation;
+      this.#client.answer(conversation, {
+        messages,
+        publicMessages: options.publicMessages ?? 0,
+        mostTokens: options.mostTokens ?? DEFAULT_TOKENS,
+        unixSeconds: Math.floor(Date.now() / 1000),
+        sampling: options.sampling,
+      });
+      this.#isAnswering = true;
+      try {
+        return await this.#continued(conversation, report, signal);
+      } catch (error) {
+        attempt(() => {
+          conversation.stop();
+        });
+        throw error;
+      } finally {
+        this.#isAnswering = false;
+      }
+    });
+  }
+
+  /** Asks until a text that has begun ends. */
+  async #continued(conversation: Conversation, report: Report, signal: AbortSignal): Promise<Continued> {
+    const both = AbortSignal.any([signal, this.#ended.signal]);
+    await this.prepare(report, both);
+    const turns: Costs[] = [];
+    const renewals = { left: RENEWALS };
+    for (;;) {
+      const turn = await this.#turn(conversation, renewals, report, both);
+      if (turn === undefined) {
+        return { ...conversation.told(), ...summed(turns) };
+      }
+      turns.push(turn);
+    }
+  }
+
   /** Asks the next question of a text and takes its answer. Returns what it took; nothing if the text has ended. */
   async #turn(
-    continuation: Continuation,
+    conversation: Conversation,
     renewals: { left: number },
     report: Report,
     signal: AbortSignal,
   ): Promise<Costs | undefined> {
-    const { text, end } = continuation.told();
+    const { text, end } = conversation.told();
     report({ step: "asking", done: 0, total: 1, text });
     const start = performance.now();
-    const request = this.#client.askNext(continuation);
+    const request = this.#client.askNext(conversation);
     if (request === undefined) {
       return undefined;
     }
@@ -260,7 +312,7 @@ export class Connection {
         report({ step: "asking", done, total, text });
       });
       const received = performance.now();
-      this.#client.take(continuation, request, exchange.answer);
+      this.#client.take(conversation, request, exchange.answer);
       return costs(exchange, performance.now() - received);
     } catch (error) {
       // After a trap the module cannot be used.
@@ -277,11 +329,11 @@ export class Connection {
       renewals.left -= 1;
       await this.#renew(error, signal);
       await this.prepare(report, signal);
-      continuation.retry();
+      conversation.retry();
     } finally {
       freed(request);
     }
-    return await this.#turn(continuation, renewals, report, signal);
+    return await this.#turn(conversation, renewals, report, signal);
   }
 
   /** Continues a text in the clear, if the whole model is published. */
@@ -333,6 +385,7 @@ export class Connection {
 
   #freeUnused(): void {
     if (this.#ended.signal.aborted && this.#uses === 0) {
+      this.#conversation?.free();
       this.#client.free();
       this.#clear?.free();
     }

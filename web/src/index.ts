@@ -1,5 +1,6 @@
 export { UnspokenError } from "./errors.js";
 export type {
+  AnswerOptions,
   ApplicationInfo,
   Asked,
   Continued,
@@ -18,6 +19,7 @@ export type {
   Collection,
   Document,
   Hits,
+  Message,
   Question,
   Recognised,
   Retrieved,

@@ -4,6 +4,7 @@ import type {
   Answer,
   Collection,
   Document,
+  Message,
   Question,
   SamplingOptions,
   SearchQuestion,
@@ -48,6 +49,8 @@ export interface ApplicationInfo {
   objects: SecuredObject[];
   /** The collection, if the application searches one. Bytes and keys are those of its documents, too. */
   collection: Collection | undefined;
+  /** Whether it answers messages: a model of language whose published part has a template of conversations. */
+  takesMessages: boolean;
   /** Whether the whole model is published, so that answers can be compared with the clear. */
   hasClear: boolean;
   /** Whether the secret was read from storage. */
@@ -97,7 +100,17 @@ export interface TextToContinue {
   sampling?: SamplingOptions | undefined;
 }
 
-/** A text that was continued, and what it took. */
+/** How messages are answered. */
+export interface AnswerOptions {
+  /** The number of messages in front that the service may read, for instance 1 for a system message; 0 by default. */
+  publicMessages?: number | undefined;
+  /** Maximum number of tokens of the answer; 32 by default. */
+  mostTokens?: number | undefined;
+  /** How tokens are chosen; by default, the most likely ones. */
+  sampling?: SamplingOptions | undefined;
+}
+
+/** A text that was continued, or an answer to messages, and what it took. */
 export interface Continued extends Told, Costs {}
 
 /** How far something is. */
@@ -105,7 +118,7 @@ export interface Progress {
   step: "describing" | "loading the model" | "opening the secret" | "making keys" | "sending keys" | "asking";
   done: number;
   total: number;
-  /** The text so far, of a text that is continued. */
+  /** The text so far, of a text that is continued or an answer to messages. */
   text?: string;
 }
 
@@ -118,6 +131,7 @@ export interface Calls {
   ask: { arguments: [name: string, questions: Question[]]; result: Asked };
   find: { arguments: [name: string, question: SearchQuestion]; result: Found };
   continueText: { arguments: [name: string, text: TextToContinue]; result: Continued };
+  answer: { arguments: [name: string, messages: Message[], options: AnswerOptions]; result: Continued };
   clearText: { arguments: [name: string, text: TextToContinue]; result: { text: string; milliseconds: number } };
   clear: { arguments: [name: string, question: Question]; result: { answer: Answer; milliseconds: number } };
   secret: { arguments: [name: string]; result: Uint8Array };

@@ -2,6 +2,7 @@
 
 import { UnspokenError } from "./errors.js";
 import type {
+  AnswerOptions,
   ApplicationInfo,
   Asked,
   CallName,
@@ -15,7 +16,7 @@ import type {
   ToWorker,
 } from "./messages.js";
 import type { RequestRecord, TransportOptions } from "./transport.js";
-import type { Answer, Question, SearchQuestion } from "./wasm/unspoken_web.js";
+import type { Answer, Message, Question, SearchQuestion } from "./wasm/unspoken_web.js";
 
 /** How a service is opened. */
 export interface ServiceOptions extends Omit<TransportOptions, "url"> {
@@ -280,11 +281,34 @@ export class Application {
    */
   async continueText(text: TextToContinue, options: CallOptions = {}): Promise<Continued> {
     const continued = await this.#service.call("continueText", options, this.#info.name, text);
+    await this.#lookAtKeys(options);
+    return continued;
+  }
+
+  /**
+   * Answers a conversation with a model of language whose published part has a template (`info.takesMessages`). The
+   * service sees neither messages nor answer, besides the first `publicMessages`. It keeps one session for the
+   * application: the next call runs only what is new, also after the last message was changed. Otherwise as
+   * `continueText`. If the call is cancelled, the text of the last `onProgress` is the answer so far. One call at a time.
+   *
+   * @example
+   * const messages = [{ role: "user", content: "Why is the sky blue?" }];
+   * const { text } = await application.answer(messages, { mostTokens: 64, onProgress: ({ text }) => show(text) });
+   * messages.push({ role: "assistant", content: text }, { role: "user", content: "And at night?" });
+   */
+  async answer(messages: Message[], options: AnswerOptions & CallOptions = {}): Promise<Continued> {
+    const { onProgress, signal, ...answering } = options;
+    const given = callOptions(onProgress, signal);
+    const answer = await this.#service.call("answer", given, this.#info.name, messages, answering);
+    await this.#lookAtKeys(given);
+    return answer;
+  }
+
+  /** Learns what the keys took that a text needed. The text is there, so an error is none. */
+  async #lookAtKeys(options: CallOptions): Promise<void> {
     if (!this.#info.hasKeys) {
-      // Only to know what the keys took: the text is there.
       await this.prepare(options).catch(() => undefined);
     }
-    return continued;
   }
 
   /** Continues a text in the clear, in this page, if the whole model is published (`info.hasClear`). */

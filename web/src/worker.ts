@@ -3,6 +3,7 @@
 import { Connection } from "./connection.js";
 import { UnspokenError } from "./errors.js";
 import type {
+  AnswerOptions,
   ApplicationInfo,
   CallName,
   Calls,
@@ -19,6 +20,7 @@ import init, {
   Kernels,
   documentOf,
   hasDocumentsOf,
+  type Message,
   panicPlace,
   type Question,
   type SearchQuestion,
@@ -81,6 +83,9 @@ const handlers: {
   },
   async continueText({ report, signal }, name: string, text: TextToContinue) {
     return await connected(name).continueText(text, report, signal);
+  },
+  async answer({ report, signal }, name: string, messages: Message[], options: AnswerOptions) {
+    return await connected(name).answer(messages, options, report, signal);
   },
   clearText: async (_, name: string, text: TextToContinue) => connected(name).clearText(text),
   clear: async (_, name: string, question: Question) => connected(name).clear(question),

@@ -35,7 +35,9 @@ function published(files) {
 
 /** The client's half of the files. */
 const half = (files) =>
-  Object.fromEntries(Object.entries(files).filter(([name]) => /^(client\.|coverage\.|head\.|tokenizer\.)/.test(name)));
+  Object.fromEntries(
+    Object.entries(files).filter(([name]) => /^(chat_template|client|coverage|head|tokenizer)\./.test(name)),
+  );
 
 const asked = ({ pixels, ...question }) => (pixels === undefined ? question : { pixels: bytesOf(pixels) });
 
@@ -187,11 +189,11 @@ for (const vector of cases("llama")) {
         .continueText(...texts)
         .told().uncovered;
     };
-    const asked = [...new Set([...question.public, ...question.tokens])].sort((a, b) => a - b);
+    const used = [...new Set([...question.public, ...question.tokens])].sort((a, b) => a - b);
     assert.deepEqual([told.uncovered, covering([[0, words.length]])], [[], []]);
     assert.deepEqual(
       covering([]).map((piece) => piece.trim()),
-      asked.map((token) => words[token]),
+      used.map((token) => words[token]),
     );
     assert.equal(ClearModel.open("llama", published(vector.model)).continueText(...texts), told.text);
 
@@ -204,6 +206,56 @@ for (const vector of cases("llama")) {
     assert.equal(continuation.told().text, told.text);
 
     assertRefused("llama", vector, client, read);
+
+    // A conversation: the template puts words behind each other.
+    assert.ok(!client.takesMessages);
+    const said = (...contents) =>
+      contents.map((content, i) => ({ role: ["system", "user", "assistant"][i % 3], content }));
+    const asked = (messages, options) => ({ messages, mostTokens: 1, unixSeconds: 0, ...options });
+    assert.throws(() => client.answer(client.converse(), asked(said("w3", "w4"))), {
+      code: "argument",
+      message: /--chat-template/,
+    });
+    const template = { source: "{% for m in messages %}{{ m.content }} {% endfor %}", tokens: {} };
+    const file = Buffer.from(JSON.stringify({ id, template })).toString("base64");
+    const talking = opened("llama", { ...vector, model: { ...vector.model, "chat_template.json": file } });
+    assert.ok(talking.takesMessages);
+    const conversation = talking.converse();
+    const unfit = { code: "argument", message: /has not begun/ };
+    assert.throws(() => talking.askNext(conversation), unfit);
+    for (const [messages, message] of [
+      [[], /0 messages/],
+      [said("w3 </s>", "w4"), /message 1 contains <\/s>/],
+      [[{ role: "user" }], /messages: found .*content/],
+    ]) {
+      assert.throws(() => talking.answer(conversation, asked(messages)), { code: "argument", message });
+    }
+    const front = said(texts[0], texts[1]);
+    talking.answer(conversation, asked(front, { publicMessages: 1 }));
+    ask(talking, conversation, begin.query, bytesOf(begin.answer));
+    ask(talking, conversation, vector.query, bytesOf(vector.answer));
+    // The session stays: no request ends it.
+    assert.equal(talking.askNext(conversation), undefined);
+    assert.deepEqual(conversation.told(), told);
+
+    // The next answer needs the second chunk alone, also after one that nobody waited for and with another message.
+    // The number of a chunk is not sent if it is 0, and has two bytes here.
+    for (const next of ["w3", "w4 w5"]) {
+      const messages = [...front, { role: "assistant", content: told.text }, { role: "user", content: next }];
+      talking.answer(conversation, asked(messages, { publicMessages: 1 }));
+      assert.deepEqual([conversation.told().text, conversation.told().reused], ["", question.tokens.length]);
+      assert.equal(talking.askNext(conversation).takeBytes().length, bytesOf(vector.query).length + 2);
+      assert.throws(() => talking.askNext(conversation), unfit);
+      conversation.stop();
+      assert.deepEqual([conversation.told().tokens, conversation.told().end], [0, "stop"]);
+    }
+    // The first answer once more: its chunk has its last token.
+    talking.answer(conversation, asked(front, { publicMessages: 1 }));
+    ask(talking, conversation, vector.query, bytesOf(vector.answer));
+    assert.deepEqual(conversation.told(), told);
+    // With another public part, the session begins again.
+    talking.answer(conversation, asked(front));
+    assert.notEqual(talking.askNext(conversation).takeBytes().length, bytesOf(vector.query).length);
   });
 }
 

@@ -6,6 +6,11 @@ import { button, bytes, duration, element, facts, hex } from "./elements.js";
 /** What differs between applications. */
 export interface View {
   title: string;
+  /** Labels of the buttons that ask and cancel, if they are not "Ask privately" and "Cancel". */
+  ask?: string;
+  cancel?: string;
+  /** Buttons beside these. */
+  buttons?: HTMLButtonElement[];
   /** The form in which the person asks. */
   form: HTMLElement;
   /** What is asked in the form now. Throws an error for the person if there is nothing. */
@@ -14,7 +19,8 @@ export interface View {
 
 /** What a person asks. */
 export interface Inquiry {
-  ask(application: Application, options: CallOptions): Promise<Outcome>;
+  /** Asks. Returns the answer; nothing, if the view has shown it. */
+  ask(application: Application, options: CallOptions): Promise<Outcome | undefined>;
   /** The answer in the clear as one line, if the application publishes its model. */
   clear(application: Application): Promise<{ text: string; milliseconds: number }>;
 }
@@ -56,7 +62,7 @@ export class Card {
     this.#open = open;
     this.#done = done;
     this.#ask = button("", () => this.#run(), true);
-    this.#cancel = button("Cancel", () => {
+    this.#cancel = button(view.cancel ?? "Cancel", () => {
       this.#controller?.abort();
     });
     this.#cancel.hidden = true;
@@ -66,7 +72,7 @@ export class Card {
       { class: "card", "data-kind": application.info.kind },
       element("h2", {}, view.title, " ", name),
       view.form,
-      element("div", { class: "row" }, this.#ask, this.#cancel),
+      element("div", { class: "row" }, this.#ask, this.#cancel, ...(view.buttons ?? [])),
       this.#progress,
       this.#answer,
       this.#details,
@@ -106,7 +112,11 @@ export class Card {
       const start = performance.now();
       const outcome = await inquiry.ask(this.#application, options);
       const total = performance.now() - start;
-      await this.#showAnswer(inquiry, outcome, total);
+      if (outcome === undefined) {
+        this.#showCosts();
+      } else {
+        await this.#showAnswer(inquiry, outcome, total);
+      }
     });
     this.#done();
   }
@@ -154,9 +164,8 @@ export class Card {
 
   #showCosts(): void {
     const { info } = this.#application;
-    this.#ask.textContent = info.hasKeys
-      ? "Ask privately"
-      : `Ask privately (sends ${bytes(info.keyBytes)} of keys first, once)`;
+    const label = this.#view.ask ?? "Ask privately";
+    this.#ask.textContent = info.hasKeys ? label : `${label} (sends ${bytes(info.keyBytes)} of keys first, once)`;
     const weakest = Math.min(...info.objects.map((object) => object.securityBits));
     const rows: Facts = [
       ["A question sends", bytes(info.queryBytes)],

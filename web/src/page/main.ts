@@ -9,6 +9,7 @@ import {
   UnspokenError,
 } from "../index.js";
 import { Card, type View } from "./card.js";
+import { chatView } from "./chat.js";
 import { digitsView } from "./digits.js";
 import { byId, button, element } from "./elements.js";
 import { lookupView } from "./lookup.js";
@@ -132,7 +133,7 @@ function viewOf(info: ApplicationInfo, choose: (mode: string) => void): View {
     case "search":
       return searchView(info.collection);
     case "llama":
-      return storyView();
+      return info.takesMessages ? chatView() : storyView();
     default:
       return lookupView("packed", choose);
   }

@@ -10,8 +10,7 @@ export function storyView(): View {
   publicText.value = "Once upon a time, Tom and his mom went to the park.";
   const privateText = textarea("2");
   privateText.value = "They saw a big dog";
-  const tokens = element("input", { type: "number", min: "1", max: "256", step: "1", required: "" });
-  tokens.value = "8";
+  const tokens = numberOfTokens("8");
   const inquiry = (): Inquiry => {
     if (privateText.value.trim() === "") {
       throw new Error("Type the private part first.");
@@ -59,12 +58,18 @@ export function storyView(): View {
 }
 
 /** The row that warns of tokens that the model was not prepared for. */
-function unprepared(tokens: string[]): [string, string][] {
+export function unprepared(tokens: string[]): [string, string][] {
   return tokens.length === 0
     ? []
     : [["Warning", `the model was not prepared for ${tokens.join(", ")}: the text may be wrong`]];
 }
 
-function textarea(rows: string): HTMLTextAreaElement {
+/** The input of the number of tokens that may follow. */
+export function numberOfTokens(value: string): HTMLInputElement {
+  return element("input", { type: "number", min: "1", max: "256", step: "1", required: "", value });
+}
+
+/** A field for a text. */
+export function textarea(rows: string): HTMLTextAreaElement {
   return element("textarea", { rows, maxlength: "2000", autocomplete: "off", spellcheck: "false" });
 }

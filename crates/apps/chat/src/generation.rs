@@ -300,9 +300,11 @@ impl PrivateGeneration {
         }
     }
 
-    /// Asks the question of a pass once more, for instance after a failure that passes. Nothing else changes.
+    /// Asks the question of a pass once more, for instance after a failure that passes. The text stays.
     pub fn retry(&mut self) {
         if let State::Sent(chunk, _) = self.state {
+            // Nobody knows which tokens the service has in this chunk now.
+            self.run.truncate(chunk as usize * self.chunk_tokens);
             self.state = State::Pass(chunk);
         }
     }

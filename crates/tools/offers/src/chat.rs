@@ -54,10 +54,11 @@ pub const KIND: Kind = Kind {
     load,
 };
 
-/// A head that is the embedding has no file of its own, and earlier versions wrote no coverage.
+/// A head that is the embedding has no file of its own, earlier versions wrote no coverage, and some models have no
+/// template of conversations.
 const HALVES: Halves = Halves {
     client: &["client/client.json", "client/client.safetensors", "client/tokenizer.json"],
-    optional: &["client/head.safetensors", "client/coverage.json"],
+    optional: &["client/head.safetensors", "client/coverage.json", "client/chat_template.json"],
     server: &["tamed.safetensors"],
 };
 

@@ -14,10 +14,12 @@ use unspoken_search::SearchClient;
 use zeroize::Zeroizing;
 
 use crate::collection::Collection;
-use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::question::{Answer, Hit, Question};
 use crate::security::SecuredObject;
+
+/// What continues texts: a client, and its part of the model.
+pub(crate) type Language<'a> = (&'a ChatClient, &'a Arc<ClientModel>);
 
 /// The client half of an application that a page can ask.
 pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 'static {
@@ -30,8 +32,8 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 's
     /// An answer for JavaScript.
     fn answer(&self, answer: Self::Answer) -> Answer;
 
-    /// Begins a text that the service continues, if the application continues texts.
-    fn continuation(&self, _: &Self::Model, _: &Beginning<'_>) -> Result<Continuation, Failure> {
+    /// What continues texts, if the application does.
+    fn language<'a>(&'a self, _: &'a Self::Model) -> Result<Language<'a>, Failure> {
         Err(Failure::Argument {
             what: "application",
             found: "one that answers single questions".into(),
@@ -178,7 +180,7 @@ impl WebApplication for ChatClient {
     fn question(question: &Question) -> Result<Self::Asked, Failure> {
         match question {
             Question::Next(question) => Ok((**question).clone()),
-            other => Err(other.refused("a text to continue; use continueText")),
+            other => Err(other.refused("a text to continue or messages to answer; use continueText or answer")),
         }
     }
 
@@ -186,8 +188,8 @@ impl WebApplication for ChatClient {
         Answer::Next(answer)
     }
 
-    fn continuation(&self, model: &Arc<ClientModel>, beginning: &Beginning<'_>) -> Result<Continuation, Failure> {
-        Continuation::new(self, model, beginning)
+    fn language<'a>(&'a self, model: &'a Arc<ClientModel>) -> Result<Language<'a>, Failure> {
+        Ok((self, model))
     }
 
     fn preset(description: &Self::Description) -> String {

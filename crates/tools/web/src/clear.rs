@@ -1,14 +1,16 @@
 //! Published models in the clear, to compare their answers with the answers of a service.
 
+use std::sync::Arc;
+
 use unspoken_digits_model::{Image, Network, digit};
 use unspoken_fasttext::Model;
-use unspoken_llama_model::{ClientModel, RotatedModel};
+use unspoken_llama_model::{ClientModel, Prompt, RotatedModel};
 use unspoken_store::ModelFiles;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::client::published;
-use crate::continuation::{Beginning, continued_in_the_clear};
+use crate::conversation::continued_in_the_clear;
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
 use crate::sampling::SamplingOptions;
@@ -21,7 +23,7 @@ pub struct ClearModel(Known);
 enum Known {
     Text(Box<Model>),
     Digits(Box<Network>),
-    Language(Box<(RotatedModel, ClientModel)>),
+    Language(Box<(RotatedModel, Arc<ClientModel>)>),
 }
 
 #[wasm_bindgen]
@@ -51,7 +53,7 @@ impl ClearModel {
                     let text = format!("model: found halves of two models, {} and {}", rotated.id(), client.id());
                     return Err(Failure::Model(text).into());
                 }
-                Known::Language(Box::new((rotated, client)))
+                Known::Language(Box::new((rotated, Arc::new(client))))
             }
             _ => return Ok(None),
         };
@@ -77,18 +79,18 @@ impl ClearModel {
     #[wasm_bindgen(js_name = continueText)]
     pub fn continue_text(
         &self,
-        public: &str,
+        public: String,
         private: String,
         most_tokens: usize,
         #[wasm_bindgen(unchecked_param_type = "SamplingOptions | undefined")] sampling: JsValue,
     ) -> Result<String, JsValue> {
-        let (private, sampling) = (Zeroizing::new(private), SamplingOptions::read(sampling)?);
+        let prompt = Prompt { public, private: Zeroizing::new(private) };
+        let wanted = SamplingOptions::read(sampling)?.wanted(most_tokens);
         let Known::Language(halves) = &self.0 else {
             let needed = "a model of language, which continues texts".into();
             return Err(Failure::Argument { what: "model", found: "one of another kind".into(), needed }.into());
         };
-        let beginning = Beginning { public, private: &private, most_tokens, sampling };
-        Ok(continued_in_the_clear((&halves.0, &halves.1), &beginning)?.to_string())
+        Ok(continued_in_the_clear((&halves.0, &halves.1), &prompt, wanted)?.to_string())
     }
 }
 

@@ -8,6 +8,7 @@ use js_sys::{Function, Uint8Array};
 use serde::Deserialize;
 use serde_bytes::ByteBuf;
 use unspoken_embedding::MeanEmbedder;
+use unspoken_llama_model::Prompt;
 use unspoken_protocol::AnyRequest;
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
@@ -15,7 +16,7 @@ use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::collection::{Collection, words};
-use crate::continuation::{Beginning, Continuation};
+use crate::conversation::{Conversation, MessagesToAnswer};
 use crate::failure::Failure;
 use crate::half::{Options, WebHalf, open};
 use crate::question::{Answer, Question, Wish};
@@ -56,11 +57,13 @@ export interface Retrieved {
 export interface Hits { hits: { position: number; cosine: number }[] }
 export type Answer = Classified | Recognised | Retrieved | Hits;
 
-/** What a continued text has so far, and why it has ended, if it has. */
+/** What a continued text or an answer has so far, and why it has ended, if it has. */
 export interface Told {
   text: string; tokens: number; passes: number;
   /** Tokens that the client had guessed, so that the same pass gave the one after them too. */
   guessed: number;
+  /** Private tokens in front of the text, in chunks that the service had run before and did not run again. */
+  reused: number;
   /** Tokens of both texts that the preparation of the model never ran: the service's answer may be refused or wrong. */
   uncovered: string[];
   end: "end token" | "maximum" | "context" | "stop" | undefined;
@@ -89,6 +92,20 @@ export interface SamplingOptions {
   seed?: number;
   /** The text ends before the first of these strings. */
   stop?: string[];
+}
+
+/** A message of a conversation. Its role is `system`, `user`, `assistant`, or another one that the template knows. */
+export interface Message { role: string; content: string }
+
+/** Messages to answer. */
+export interface MessagesToAnswer {
+  messages: Message[];
+  /** The number of messages in front that the service may read; 0 by default. */
+  publicMessages?: number;
+  mostTokens: number;
+  /** The time in seconds since 1970, for templates that tell the model the date. */
+  unixSeconds: number;
+  sampling?: SamplingOptions | undefined;
 }
 
 /** What a client is opened with, besides the description. */
@@ -359,27 +376,62 @@ impl Client {
     #[wasm_bindgen(js_name = continueText)]
     pub fn continue_text(
         &self,
-        public: &str,
+        public: String,
         private: String,
         most_tokens: usize,
         #[wasm_bindgen(unchecked_param_type = "SamplingOptions | undefined")] sampling: JsValue,
-    ) -> Result<Continuation, JsValue> {
-        let (private, sampling) = (Zeroizing::new(private), SamplingOptions::read(sampling)?);
-        Ok(self.half.continuation(&Beginning { public, private: &private, most_tokens, sampling })?)
+    ) -> Result<Conversation, JsValue> {
+        let prompt = Prompt { public, private: Zeroizing::new(private) };
+        let wanted = SamplingOptions::read(sampling)?.wanted(most_tokens);
+        let (client, model) = self.half.language()?;
+        let mut conversation = Conversation::new(model, false)?;
+        conversation.begin(client, &prompt, wanted)?;
+        Ok(conversation)
     }
 
-    /// The next request of a text that is continued; none when the text and its session have ended.
+    /// Whether the application answers messages: it continues texts, and its model has a template of conversations.
+    #[wasm_bindgen(getter, js_name = takesMessages)]
+    pub fn takes_messages(&self) -> bool {
+        self.half.language().is_ok_and(|(_, model)| model.tokenizer().chat_template().is_some())
+    }
+
+    /// A conversation that has not begun. [`Client::answer`] begins it.
+    ///
+    /// # Errors
+    /// If the application continues no texts, or the system has no randomness.
+    pub fn converse(&self) -> Result<Conversation, JsValue> {
+        Ok(Conversation::new(self.half.language()?.1, true)?)
+    }
+
+    /// Begins to answer messages. What the service has run of the conversation does not run again, as long as the
+    /// public messages are the same. After an error the conversation is as before.
+    ///
+    /// # Errors
+    /// If the application continues no texts, the model has no template, the template refuses the messages, they do not
+    /// fit, or an option is out of range.
+    pub fn answer(
+        &self,
+        conversation: &mut Conversation,
+        #[wasm_bindgen(unchecked_param_type = "MessagesToAnswer")] messages: JsValue,
+    ) -> Result<(), JsValue> {
+        let asked: MessagesToAnswer = parsed("messages", messages)?;
+        let (client, model) = self.half.language()?;
+        Ok(conversation.begin(client, &asked.prompt(model)?, asked.wanted())?)
+    }
+
+    /// The next request of a text that is continued; none when the text has ended, and with it its session unless it
+    /// is kept.
     ///
     /// # Errors
     /// If the answer to the last one is outstanding: take it, or retry.
     #[wasm_bindgen(js_name = askNext)]
-    pub fn ask_next(&mut self, continuation: &mut Continuation) -> Result<Option<Request>, JsValue> {
-        let Some(question) = continuation.generation.question() else {
-            return match continuation.generation.end() {
+    pub fn ask_next(&mut self, conversation: &mut Conversation) -> Result<Option<Request>, JsValue> {
+        let Some(question) = conversation.state.question() else {
+            return match conversation.state.end() {
                 Some(_) => Ok(None),
                 None => Err(Failure::Argument {
                     what: "text",
-                    found: "one whose last request has no answer yet".into(),
+                    found: "one that has not begun, or whose last request has no answer yet".into(),
                     needed: "its answer, or another try of it".into(),
                 }
                 .into()),
@@ -393,10 +445,10 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::read`].
-    pub fn take(&self, continuation: &mut Continuation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
+    pub fn take(&self, conversation: &mut Conversation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
         for answer in self.half.read(&request.asked, answer)? {
             let Answer::Next(answer) = answer else { return Err(not_of_a_text().into()) };
-            continuation.answer(&answer)?;
+            conversation.take(&answer)?;
         }
         Ok(())
     }

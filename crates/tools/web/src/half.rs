@@ -14,9 +14,8 @@ use unspoken_protocol::{AnyHalf, AnyRequest, NoCounters, OpenedHalf, application
 use unspoken_search::SearchClient;
 use unspoken_store::ModelFiles;
 
-use crate::application::WebApplication;
+use crate::application::{Language, WebApplication};
 use crate::collection::Collection;
-use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
 use crate::security::SecuredObject;
@@ -37,8 +36,8 @@ pub(crate) trait WebHalf {
     fn objects(&self) -> Vec<SecuredObject>;
     /// Encodes and encrypts questions.
     fn ask(&mut self, questions: &[Question]) -> Result<AnyRequest, Failure>;
-    /// Begins a text that the service continues.
-    fn continuation(&self, beginning: &Beginning<'_>) -> Result<Continuation, Failure>;
+    /// What continues texts, if the application does.
+    fn language(&self) -> Result<Language<'_>, Failure>;
     /// Checks everything in the answer to a request that can be checked without the secret.
     fn check_answer(&self, asked: &AnyRequest, answer: &[u8]) -> Result<(), Failure>;
     /// Checks and decrypts the answer to a request.
@@ -77,8 +76,8 @@ impl<H: WebApplication> WebHalf for OpenedHalf<H> {
         Ok(self.ask(&questions)?.into())
     }
 
-    fn continuation(&self, beginning: &Beginning<'_>) -> Result<Continuation, Failure> {
-        self.half().continuation(self.model(), beginning)
+    fn language(&self) -> Result<Language<'_>, Failure> {
+        self.half().language(self.model())
     }
 
     fn check_answer(&self, asked: &AnyRequest, answer: &[u8]) -> Result<(), Failure> {

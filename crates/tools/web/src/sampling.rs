@@ -1,9 +1,9 @@
 //! How tokens are chosen, as JavaScript says it.
 
 use serde::Deserialize;
-use unspoken_llama_model::{Sampling, StopStream};
+use unspoken_chat::Wanted;
+use unspoken_llama_model::Sampling;
 use wasm_bindgen::JsValue;
-use zeroize::Zeroizing;
 
 use crate::values::parsed;
 
@@ -20,7 +20,7 @@ pub(crate) struct SamplingOptions {
     frequency_penalty: f64,
     logit_bias: Vec<(u32, f64)>,
     seed: Option<u64>,
-    pub(crate) stop: Vec<String>,
+    stop: Vec<String>,
 }
 
 impl Default for SamplingOptions {
@@ -52,9 +52,9 @@ impl SamplingOptions {
         parsed("sampling", options)
     }
 
-    /// The options of the library.
-    pub(crate) fn sampling(&self) -> Sampling {
-        Sampling {
+    /// These options for a text of at most `tokens` tokens.
+    pub(crate) fn wanted(self, tokens: usize) -> Wanted {
+        let sampling = Sampling {
             temperature: self.temperature,
             top_k: self.top_k,
             top_p: self.top_p,
@@ -63,19 +63,9 @@ impl SamplingOptions {
             repetition_penalty: self.repetition_penalty,
             presence_penalty: self.presence_penalty,
             frequency_penalty: self.frequency_penalty,
-            logit_bias: self.logit_bias.iter().copied().collect(),
+            logit_bias: self.logit_bias.into_iter().collect(),
             log_probabilities: None,
-        }
-    }
-
-    /// A text as it is shown: it ends before the first stop string, and without what may be the beginning of one unless
-    /// the text has ended. Also whether a stop string has come.
-    pub(crate) fn shown(&self, text: &str, ended: bool) -> (Zeroizing<String>, bool) {
-        let mut stream = StopStream::new(self.stop.iter().cloned());
-        let mut shown = Zeroizing::new(stream.push(text));
-        if ended {
-            shown.push_str(&stream.rest());
-        }
-        (shown, stream.is_stopped())
+        };
+        Wanted { tokens, sampling, stops: self.stop }
     }
 }

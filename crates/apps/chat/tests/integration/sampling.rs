@@ -182,6 +182,12 @@ fn a_kept_session_goes_on_with_other_texts() {
         assert_eq!(generation.statistics().passes, service.asked.len());
     }
     assert!(first.contains(&1) && first.contains(&2), "{first:?}");
+    // A text that ends while its pass runs: which tokens the service has in that chunk is not known.
+    generation.go_on(description, &more, most, greedy()).unwrap();
+    let Some(Question::Pass { chunk, .. }) = generation.question() else { panic!("needed a pass") };
+    generation.retry();
+    generation.stop(0);
+    assert_eq!((generation.end(), generation.common(&more)), (Some(End::Stop), chunk as usize * CHUNK));
     // Another seed or temperature is an option of the text.
     let warm = Sampling { temperature: Some(0.9), seed: Some(3), ..greedy() };
     generation.go_on(description, &more, most, warm).unwrap();
