@@ -104,7 +104,7 @@ class Connection:
     def usage(self):
         return {"query_bytes": 10 * len(self.begun)}
 
-    def begin(self, conversation, most, hide_length, progress, sampling):
+    def begin(self, conversation, prompt, most, hide_length, progress, sampling):
         steps = iter(self.steps)
         self.begun.append((conversation, most, progress, sampling))
         self.hides = hide_length
@@ -174,6 +174,10 @@ def test_messages_become_text_and_a_conversation_keeps_its_session(half, talking
     assert not connected(talking, " a", None, hide_length=False)._hide_length
     (first, most, *_), (second, _, _, sampling) = client._connection.begun
     assert (first is second, most, sampling) == (True, 5, {"temperature": 0.5})
+    # A child of a fork has a session of its own.
+    client._conversation = (os.getpid() + 1, first)
+    client.chat(messages)
+    assert client._connection.begun[-1][0] is not first
     prompt = client._model.messages([("system", "Be kind."), ("user", "They saw")], 1, 0)
     text = client._model.text("system: Be kind.", "\nuser: They saw\n")
     assert client._model.conversation(True).read(prompt) == client._model.conversation(True).read(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,7 +161,7 @@ class ChatClient(ServiceClient):
         super().__init__(url, application=application, **options)
         self._hide_length = hide_length
         self._model = _unspoken.LlamaModel.load(model)
-        self._conversation: _unspoken.LlamaConversation | None = None
+        self._conversation: tuple[int, _unspoken.LlamaConversation | None] = (os.getpid(), None)
 
     def generate(
         self,
@@ -217,7 +218,7 @@ class ChatClient(ServiceClient):
         >>> generation.text, generation.end, generation.seconds  # doctest: +SKIP
         """
         prompt = self._model.text(public, private)
-        return self._whole(self._model.conversation(False), prompt, max_tokens, progress, sampling)
+        return self._whole(prompt, False, max_tokens, progress, sampling)
 
     def chat(
         self,
@@ -263,7 +264,7 @@ class ChatClient(ServiceClient):
         >>> answer = client.chat(messages, max_tokens=64)  # doctest: +SKIP
         """
         prompt = self._prompt(messages, public_messages)
-        return self._whole(self._idle_conversation(), prompt, max_tokens, progress, sampling)
+        return self._whole(prompt, True, max_tokens, progress, sampling)
 
     def stream_chat(
         self,
@@ -300,7 +301,7 @@ class ChatClient(ServiceClient):
         ...     print(piece, end="", flush=True)
         """
         prompt = self._prompt(messages, public_messages)
-        return self._stream(self._idle_conversation(), prompt, max_tokens, self._quiet(progress), sampling)
+        return self._stream(prompt, True, max_tokens, self._quiet(progress), sampling)
 
     def stream(
         self,
@@ -342,7 +343,7 @@ class ChatClient(ServiceClient):
         ...     print(piece, end="", flush=True)
         """
         prompt = self._model.text(public, private)
-        return self._stream(self._model.conversation(False), prompt, max_tokens, self._quiet(progress), sampling)
+        return self._stream(prompt, False, max_tokens, self._quiet(progress), sampling)
 
     def _prompt(self, messages: Sequence[Mapping[str, str]], public: int) -> _unspoken.LlamaPrompt:
         """Return the text of messages."""
@@ -358,10 +359,12 @@ class ChatClient(ServiceClient):
         return self._model.messages(pairs, public, int(time.time()))
 
     def _idle_conversation(self) -> _unspoken.LlamaConversation:
-        """Return the conversation whose session is kept, or a new one if a stream uses it."""
-        if self._conversation is None or not self._conversation.idle:
-            self._conversation = self._model.conversation(True)
-        return self._conversation
+        """Return the conversation whose session is kept; a new one if a stream, or the parent process, uses it."""
+        process, conversation = self._conversation
+        if process != os.getpid() or conversation is None or not conversation.idle:
+            conversation = self._model.conversation(True)
+            self._conversation = (os.getpid(), conversation)
+        return conversation
 
     def _quiet(self, progress: ProgressOption) -> ProgressOption:
         """Return whether a stream shows progress: bars would overwrite the text."""
@@ -371,29 +374,29 @@ class ChatClient(ServiceClient):
 
     def _whole(
         self,
-        conversation: _unspoken.LlamaConversation,
         prompt: _unspoken.LlamaPrompt,
+        keep: bool,
         max_tokens: int,
         progress: ProgressOption,
         sampling: SamplingOptions,
     ) -> Generation:
         progress = self._progress if progress is None else progress
-        stream = self._stream(conversation, prompt, max_tokens, progress, sampling)
+        stream = self._stream(prompt, keep, max_tokens, progress, sampling)
         for _ in stream:
             pass
         return stream.generation
 
     def _stream(
         self,
-        conversation: _unspoken.LlamaConversation,
         prompt: _unspoken.LlamaPrompt,
+        keep: bool,
         max_tokens: int,
         progress: ProgressOption,
         sampling: SamplingOptions,
     ) -> GenerationStream:
         if max_tokens < 1:
             raise ConfigurationError(f"continue a text: found max_tokens={max_tokens}; needed 1 or more")
-        _, tokens, uncovered = conversation.read(prompt)
+        _, tokens, uncovered = self._model.conversation(False).read(prompt)
         if not tokens:
             raise ConfigurationError("continue a text: found no private text, needed one token or more")
         if uncovered:
@@ -404,7 +407,8 @@ class ChatClient(ServiceClient):
             )
         self._model.check_sampling(sampling)
         with self._use_connection() as connection:
-            generation = connection.begin(conversation, max_tokens, self._hide_length, progress, sampling)
+            conversation = self._idle_conversation() if keep else self._model.conversation(False)
+            generation = connection.begin(conversation, prompt, max_tokens, self._hide_length, progress, sampling)
 
         def proceed() -> tuple[str | None, _unspoken._Generation]:
             with self._use_connection() as connection:

@@ -336,6 +336,7 @@ class Connection:
     def begin(
         self,
         conversation: LlamaConversation,
+        prompt: LlamaPrompt,
         most: int,
         hide_length: bool,
         progress: _Progress,

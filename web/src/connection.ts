@@ -234,7 +234,7 @@ export class Connection {
   async continueText(text: TextToContinue, report: Report, signal: AbortSignal): Promise<Continued> {
     return await this.#use(async () => {
       // Made first: a text that does not fit must not cost an upload.
-      const conversation = this.#client.continueText(...textArguments(text));
+      const conversation = this.#client.continueText(...textArguments(text), text.tellLength ?? false);
       try {
         return await this.#continued(conversation, report, signal);
       } finally {
@@ -261,6 +261,7 @@ export class Connection {
         mostTokens: options.mostTokens ?? DEFAULT_TOKENS,
         unixSeconds: Math.floor(Date.now() / 1000),
         sampling: options.sampling,
+        tellLength: options.tellLength ?? false,
       });
       this.#isAnswering = true;
       try {
@@ -339,7 +340,8 @@ export class Connection {
   /** Continues a text in the clear, if the whole model is published. */
   clearText(text: TextToContinue): { text: string; milliseconds: number } {
     const start = performance.now();
-    const continued = this.#published().continueText(...textArguments(text));
+    const chunk = text.tellLength === true ? 1 : this.#client.chunkTokens;
+    const continued = this.#published().continueText(...textArguments(text), chunk);
     return { text: continued, milliseconds: performance.now() - start };
   }
 

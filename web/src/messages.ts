@@ -98,6 +98,9 @@ export interface TextToContinue {
   mostTokens?: number | undefined;
   /** How tokens are chosen; by default, the most likely ones. */
   sampling?: SamplingOptions | undefined;
+  /** Whether private text goes as it is. Otherwise dots in front fill it up to whole chunks, so that the service does
+   * not learn its length. */
+  tellLength?: boolean | undefined;
 }
 
 /** How messages are answered. */
@@ -108,6 +111,8 @@ export interface AnswerOptions {
   mostTokens?: number | undefined;
   /** How tokens are chosen; by default, the most likely ones. */
   sampling?: SamplingOptions | undefined;
+  /** As for a text to continue: dots come in front of the first message, or after the last answer. */
+  tellLength?: boolean | undefined;
 }
 
 /** A text that was continued, or an answer to messages, and what it took. */

@@ -38,7 +38,7 @@ pub enum Question {
         /// The public tokens.
         public: Vec<u32>,
     },
-    /// Runs a chunk of private tokens: the last one again, or the next one.
+    /// Runs a chunk of private tokens: one that has run, once more, or the next one. Chunks after it are forgotten.
     Pass {
         /// The session.
         session: SessionId,

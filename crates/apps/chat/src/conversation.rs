@@ -33,6 +33,8 @@ pub struct PromptTokens {
     text: Zeroizing<String>,
     /// Marks of the conversation that are kept.
     marks: usize,
+    /// Private tokens in front of those that fill the text up; `None` if it is not filled up.
+    filled: Option<usize>,
 }
 
 /// Does not print private tokens.
@@ -67,6 +69,9 @@ pub struct Conversation {
     /// text could be cut otherwise.
     marks: Vec<(usize, usize)>,
     marked: bool,
+    /// Bytes of the text after each token of the last generated text, and those of it that were given out.
+    ends: Vec<usize>,
+    given: usize,
 }
 
 impl Conversation {
@@ -86,6 +91,8 @@ impl Conversation {
             tokens: Zeroizing::default(),
             marks: Vec::new(),
             marked: true,
+            ends: Vec::new(),
+            given: 0,
         })
     }
 
@@ -115,15 +122,24 @@ impl Conversation {
         private.extend_from_slice(&self.tokens[..tokens]);
         private.resize(tokens + filled - length, tokenizer.filler());
         private.extend_from_slice(&rest);
-        Ok(PromptTokens { public, private, text: text.clone(), marks })
+        Ok(PromptTokens { public, private, text: text.clone(), marks, filled: (chunk > 1).then_some(tokens) })
     }
 
-    /// The number of a prompt's private tokens that the service need not run again. `None` if the conversation is busy,
-    /// or has another public part, so that all runs again.
-    pub fn common(&self, prompt: &PromptTokens) -> Option<usize> {
+    /// The number of a prompt's private tokens that the service need not run again, in whole chunks. `None` if a text
+    /// has not ended, or the public part is another one, so that all runs again.
+    pub fn reused(&self, prompt: &PromptTokens) -> Option<usize> {
         let generation = self.generation.as_ref()?;
         let same = generation.end().is_some() && generation.public() == prompt.public;
-        same.then(|| generation.common(&prompt.private))
+        same.then(|| generation.reused(&prompt.private, self.most_reused(generation, prompt)))
+    }
+
+    /// The tokens of a prompt of which chunks may be used again. What follows the fillers runs again even if it is the
+    /// same: whether it is can depend on the lengths of two texts. Only an answer that is made again has the same ones.
+    fn most_reused(&self, generation: &PrivateGeneration, prompt: &PromptTokens) -> usize {
+        match prompt.filled {
+            Some(filled) if *prompt.private != *generation.prompt() => filled,
+            _ => prompt.private.len(),
+        }
     }
 
     /// Begins to continue a prompt.
@@ -133,9 +149,10 @@ impl Conversation {
     pub fn begin(&mut self, client: &ChatClient, prompt: PromptTokens, wanted: Wanted) -> Result<(), ChatError> {
         let Wanted { tokens, sampling, stops } = wanted;
         let description = client.description();
+        let most = self.generation.as_ref().map_or(0, |generation| self.most_reused(generation, &prompt));
         match &mut self.generation {
             Some(generation) if generation.is_idle() && generation.public() == prompt.public => {
-                generation.go_on(description, &prompt.private, tokens, sampling)?;
+                generation.go_on(description, (&prompt.private, most), tokens, sampling)?;
             }
             // A session with the same id takes the place of the earlier one.
             generation => {
@@ -149,7 +166,8 @@ impl Conversation {
         self.stops = StopStream::new(stops);
         self.marks.truncate(prompt.marks);
         (self.text, self.tokens) = (prompt.text, prompt.private);
-        self.marked = false;
+        (self.marked, self.given) = (false, self.text.len());
+        self.ends.clear();
         Ok(())
     }
 
@@ -184,14 +202,14 @@ impl Conversation {
         let new = generation.answer(answer)?;
         let given = generation.tokens().len() - new.len();
         let known = generation.text();
-        // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
-        // a pass.
+        // A new stream, because one that stays would borrow the tokenizer. Its work is negligible beside a pass.
         let mut stream = self.model.tokenizer().stream(&known[..known.len() - new.len()])?;
         let mut text = String::new();
         for (number, token) in (1..).zip(&*new) {
             let piece = stream.push(*token)?;
             text += &self.stops.push(&piece);
             self.text.push_str(&piece);
+            self.ends.push(self.text.len());
             if self.stops.is_stopped() {
                 generation.stop(given + number);
                 break;
@@ -199,15 +217,25 @@ impl Conversation {
         }
         if generation.end().is_some() && !self.marked {
             text += &self.stops.rest();
+        }
+        self.given += text.len();
+        if self.end().is_some() {
             self.mark();
         }
         Ok(text)
     }
 
+    /// Marks the end of the generated text, or where it was cut before a string that ends it: after the last token that
+    /// was given out whole.
     fn mark(&mut self) {
         if let Some(generation) = self.generation.as_ref().filter(|_| !self.marked) {
+            let whole = self.ends.iter().take_while(|end| **end <= self.given).count();
+            let whole = whole.min(generation.tokens().len());
+            let prompt = self.tokens.len();
             self.tokens.extend_from_slice(generation.tokens());
-            self.marks.push((self.text.len(), self.tokens.len()));
+            if let Some(bytes) = whole.checked_sub(1).and_then(|last| self.ends.get(last)) {
+                self.marks.push((*bytes, prompt + whole));
+            }
             self.marked = true;
         }
     }

@@ -80,7 +80,7 @@ pub struct Statistics {
 /// chunk is sent again with the new tokens and new drafts; a full chunk is followed by the next one. The service sees
 /// the number of passes of each chunk, and when the requests end. If no guess is right, the chunk in which the private
 /// text ends takes one pass for each place after that end: then the number of passes tells how many private tokens the
-/// chunk has.
+/// chunk has, unless the text is filled up to whole chunks ([`Conversation::read`](crate::Conversation::read)).
 ///
 /// If the service no longer has the session, it begins again, up to three times: the public tokens are sent once more,
 /// then all chunks up to the last one. After a lost connection, [`PrivateGeneration::retry`] asks for the last chunk
@@ -199,7 +199,8 @@ impl PrivateGeneration {
     }
 
     /// Continues another text with the same public tokens by at most `most` tokens. `private` are all of its private
-    /// tokens. The first chunk that differs from what the service has run is the first one that it runs now.
+    /// tokens. The first chunk that differs from what the service has run, or that is not among the first `reused`
+    /// tokens, is the first one that it runs now.
     ///
     /// # Errors
     /// As for [`PrivateGeneration::new`] and [`PrivateGeneration::with_sampling`], and if the last text has not ended,
@@ -207,7 +208,7 @@ impl PrivateGeneration {
     pub fn go_on(
         &mut self,
         description: &Description,
-        private: &[u32],
+        (private, reused): (&[u32], usize),
         most: usize,
         sampling: Sampling,
     ) -> Result<(), ChatError> {
@@ -217,8 +218,7 @@ impl PrivateGeneration {
         }
         check_private(description, self.public.len(), private)?;
         self.sampler = self.new_sampler(description, sampling, private)?;
-        // A chunk has to run for the logits after its last known token.
-        let first = self.common(private).min(private.len() - 1) / self.chunk_tokens;
+        let first = self.reused(private, reused) / self.chunk_tokens;
         self.text[self.private..].zeroize();
         self.text.truncate(self.private);
         self.text.extend_from_slice(private);
@@ -230,9 +230,16 @@ impl PrivateGeneration {
         Ok(())
     }
 
-    /// The number of tokens at the begin of a private text that the service has run in this session.
-    pub fn common(&self, private: &[u32]) -> usize {
-        self.run.iter().zip(private).take_while(|(run, new)| run == new).count()
+    /// The number of tokens at the begin of a private text that need not run again, in whole chunks and at most `most`.
+    pub fn reused(&self, private: &[u32], most: usize) -> usize {
+        let same = self.run.iter().zip(private).take_while(|(run, new)| run == new).count();
+        // A chunk has to run for the logits after its last known token.
+        same.min(most).min(private.len().saturating_sub(1)) / self.chunk_tokens * self.chunk_tokens
+    }
+
+    /// The private tokens of the prompt.
+    pub fn prompt(&self) -> &[u32] {
+        &self.text[self.private..self.generated]
     }
 
     /// The public tokens.

@@ -118,6 +118,17 @@ impl<V: Clone + Send + Sync> Session<V> {
         M: PassEvaluator<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
+        if chunk == 0 {
+            // No rows remain.
+            for skewed in self.layers.iter_mut().flat_map(|layer| [&mut layer.keys, &mut layer.values]) {
+                skewed.rows.iter_mut().for_each(Vec::clear);
+                if !skewed.past.is_empty() {
+                    skewed.last = skewed.past.swap_remove(0);
+                    skewed.past.clear();
+                }
+            }
+            self.chunk = 0;
+        }
         while self.chunk > chunk {
             self.chunk -= 1;
             for layer in &mut self.layers {
@@ -263,10 +274,6 @@ impl<V: Clone + Send + Sync> Skewed<V> {
     {
         self.last = self.past.pop().unwrap_or_default();
         let Some(rows) = &mut self.rows else { return Ok(()) };
-        if chunk == 0 {
-            rows.clear();
-            return Ok(());
-        }
         let mut own = vec![Vec::new(); rows.len()];
         context.add_rows(&mut own, &self.last, (role, chunk))?;
         let remain = context.columns.filled(context.layout(), chunk).repeat(context.blocks.count);

@@ -62,8 +62,8 @@ impl std::fmt::Debug for Prompt {
     }
 }
 
-/// Stands for a private message while the text in front of it is rendered: a character that no text has, because it is
-/// none.
+/// Stands for a private message while the text in front of it is rendered: a noncharacter of Unicode, which texts do
+/// not contain.
 const PLACE: &str = "\u{fdd0}";
 
 impl ChatTemplate {
@@ -92,7 +92,7 @@ impl ChatTemplate {
     }
 
     /// The text in front of the first private message and of what the template puts around it: it depends on the public
-    /// messages and on the role of the first private one only.
+    /// messages, on the role of the first private one, and on the time only.
     fn front(&self, messages: &[Message], public: usize, rendering: &Rendering) -> Result<String, InputError> {
         let place = |role: &str| Message::new(role, PLACE);
         let role = messages[public].role.as_str();
@@ -163,7 +163,9 @@ impl Tokenizer {
         }
         let controls: Vec<String> = self.controls().into_iter().filter_map(|token| self.token_text(token)).collect();
         for (number, message) in (1..).zip(messages) {
-            let contained = controls.iter().find(|control| message.content.contains(control.as_str()));
+            let is_in =
+                |control: &&String| [&message.role, &message.content].iter().any(|text| text.contains(*control));
+            let contained = controls.iter().find(is_in);
             if let Some(control) = contained.filter(|control| !control.trim().is_empty()) {
                 return refused(format!(
                     "message {number} contains {control}, which would end it or begin another; write it differently"
@@ -171,12 +173,15 @@ impl Tokenizer {
             }
         }
         let whole = template.render(messages, true, rendering)?;
-        let front = template.front(messages, public, rendering)?;
+        // Variables may have texts of the person who asks.
+        let plain = Rendering { unix_seconds: rendering.unix_seconds, ..Rendering::default() };
+        let front = template.front(messages, public, &plain)?;
         let has_all = messages[..public].iter().all(|message| front.contains(message.content.trim()));
-        let Some(private) = whole.strip_prefix(front.as_str()).filter(|_| has_all) else {
-            return refused(format!("it does not put the {public} public messages in front; keep all private"));
-        };
-        Ok(Prompt { public: front.clone(), private: Zeroizing::new(private.to_owned()) })
+        match whole.strip_prefix(front.as_str()).filter(|_| has_all) {
+            Some(private) => Ok(Prompt { public: front.clone(), private: Zeroizing::new(private.to_owned()) }),
+            None if public == 0 => Ok(Prompt { public: String::new(), private: whole }),
+            None => refused(format!("it does not put the {public} public messages in front; keep all private")),
+        }
     }
 }
 
@@ -235,6 +240,20 @@ mod tests {
             let other: Vec<Message> = all[1..count].iter().map(|of| Message::new(&*of.role, "other")).collect();
             assert_eq!(split(CHATML, &other, 0).unwrap().0, public);
         }
+    }
+
+    /// A template may write variables, such as tools, in front of all messages.
+    #[test]
+    fn variables_are_never_public() {
+        let source = "<|start|>system\nTools: {{ tools }}.{% for m in messages %}<|end|>{{ m.content }}{% endfor %}";
+        let variables = Map::from_iter([("tools".to_owned(), Value::from("secret"))]);
+        let rendering = Rendering { variables, ..Rendering::default() };
+        let all = messages(&["user", "user"]);
+        let prompt = tokenizer(source).prompt(&all, 0, &rendering).unwrap();
+        assert_eq!(prompt.public, "");
+        assert!(prompt.private.contains("Tools: secret."));
+        let error = tokenizer(source).prompt(&all, 1, &rendering).unwrap_err().to_string();
+        assert!(error.contains("keep all private"), "{error}");
     }
 
     #[test]

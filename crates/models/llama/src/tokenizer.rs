@@ -125,8 +125,8 @@ impl Tokenizer {
         Ok(stream)
     }
 
-    /// A token that changes little of what a model says after a run of it: a dot, or else another sign that is a token
-    /// of its own. It fills texts up whose length is secret.
+    /// A token to fill up texts whose length is secret: a dot, or else another sign that is a token of its own. A run
+    /// of dots changes little of what a model says afterwards.
     pub fn filler(&self) -> u32 {
         let alone = |sign: &&str| {
             let [short, long] = ["a", &format!("a{sign}")].map(|text| self.inner.encode_fast(text, false).ok());

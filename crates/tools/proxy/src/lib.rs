@@ -27,6 +27,9 @@ use crate::worker::{Worker, WorkerOptions};
 /// Requests that wait for others, at most.
 const MAX_WAITING: usize = 16;
 
+/// Bytes of a key, at least.
+const LEAST_KEY: usize = 16;
+
 /// How a proxy serves.
 pub struct Options {
     /// The name of the model, as requests give it.
@@ -72,7 +75,7 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// machine for it.
 ///
 /// # Errors
-/// If the listener fails.
+/// If the listener fails, or the key is short.
 pub async fn serve(
     listener: TcpListener,
     options: Options,
@@ -81,6 +84,10 @@ pub async fn serve(
     log: impl FnMut(&Served) + Send + 'static,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    if options.key.len() < LEAST_KEY {
+        let found = format!("found a key of {} bytes, needed {LEAST_KEY} or more", options.key.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, found));
+    }
     let (jobs, waiting) = mpsc::channel(MAX_WAITING);
     let Options { public_system, tell_length, .. } = options;
     let kept = WorkerOptions { sessions: options.sessions.max(1), public_system, tell_length };

@@ -32,7 +32,10 @@ impl Service for RemoteService {
     }
 
     fn ask(&mut self, question: &Question) -> Result<Answer, Failure> {
-        let answers = self.client.ask(&[question], &mut self.progress, &self.cancel).map_err(failure)?;
+        // A session is ended also when the proxy itself ends.
+        let last = Cancel::new();
+        let cancel = if matches!(question, Question::End { .. }) { &last } else { &self.cancel };
+        let answers = self.client.ask(&[question], &mut self.progress, cancel).map_err(failure)?;
         answers.into_iter().next().ok_or_else(|| Failure::broken("the service gave no answer"))
     }
 

@@ -15,6 +15,10 @@ use crate::failure::Failure;
 /// Choices of one request, at most: they are made one after the other.
 const MAX_CHOICES: usize = 8;
 
+/// Strings that end a text, at most, and bytes of each.
+const MAX_STOPS: usize = 16;
+const MAX_STOP_BYTES: usize = 256;
+
 /// What is asked for.
 pub(crate) struct Asked {
     pub model: String,
@@ -340,6 +344,10 @@ impl Fields {
             log_probabilities: told,
         };
         let stops = self.stop.map(Strings::into_list).unwrap_or_default();
+        if stops.len() > MAX_STOPS || stops.iter().any(|stop| stop.len() > MAX_STOP_BYTES) {
+            let needed = format!("at most {MAX_STOPS} strings of {MAX_STOP_BYTES} bytes");
+            return Err(refused("stop", format!("{} strings, or a long one", stops.len()), &needed));
+        }
         Ok(Asked {
             model: self.model,
             text,

@@ -17,7 +17,7 @@ use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::mpsc::{self, Sender, UnboundedReceiver};
 use unspoken_llama_model::ClientModel;
 use zeroize::Zeroizing;
 
@@ -29,9 +29,6 @@ use crate::{MAX_WAITING, Options};
 
 /// Bytes of a request, at most.
 const MAX_BODY: usize = 4 << 20;
-
-/// Parts of an answer that wait for a slow reader.
-const EVENTS: usize = 64;
 
 /// Makes the vectors of texts; the error is told to the caller.
 pub type Embed = Box<dyn Fn(&[String]) -> Result<Vec<Vec<f32>>, String> + Send + Sync>;
@@ -156,7 +153,8 @@ async fn answer(routes: &Routes, kind: Kind, asked: Asked) -> Result<Response, F
         .sampling
         .check(routes.client.config().vocabulary)
         .map_err(|error| Failure::request(None, error.to_string()))?;
-    let (events, answered) = mpsc::channel(EVENTS);
+    // An answer is short, so a slow reader does not make the proxy wait.
+    let (events, answered) = mpsc::unbounded_channel();
     let (streamed, usage) = (asked.stream, asked.usage);
     let writer = Writer::new(kind, &routes.model, seconds(), asked.choices, Arc::clone(&routes.client))?;
     let job = Job::new(asked, events);
@@ -171,7 +169,7 @@ async fn answer(routes: &Routes, kind: Kind, asked: Asked) -> Result<Response, F
 }
 
 /// The answer when all of it is there.
-async fn whole(mut writer: Writer, mut answered: Receiver<Event>) -> Result<Json<Value>, Failure> {
+async fn whole(mut writer: Writer, mut answered: UnboundedReceiver<Event>) -> Result<Json<Value>, Failure> {
     while let Some(event) = answered.recv().await {
         match event {
             Event::Piece { choice, text, probabilities } => writer.add(choice, &text, probabilities),
@@ -186,7 +184,7 @@ async fn whole(mut writer: Writer, mut answered: Receiver<Event>) -> Result<Json
 /// The answer as it comes. A failure before the first piece is a failure of the request.
 async fn stream_of(
     mut writer: Writer,
-    mut answered: Receiver<Event>,
+    mut answered: UnboundedReceiver<Event>,
     usage: bool,
 ) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Failure> {
     let first = match answered.recv().await {

@@ -1,10 +1,11 @@
 //! The thread that asks the service. Requests are answered one after the other: a service runs one pass of a client at
 //! a time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::sync::mpsc::{Receiver, UnboundedSender};
 use unspoken_chat::{Answer, ChatClient, Conversation, End, PromptTokens, Question, Wanted, seeded};
 use unspoken_llama_model::{ClientModel, Probabilities, Prompt};
 use unspoken_protocol::ClientHalf;
@@ -55,11 +56,11 @@ pub(crate) struct Job {
     pub text: Source,
     pub wanted: Wanted,
     pub choices: usize,
-    pub events: Sender<Event>,
+    pub events: UnboundedSender<Event>,
 }
 
 impl Job {
-    pub fn new(asked: Asked, events: Sender<Event>) -> Self {
+    pub fn new(asked: Asked, events: UnboundedSender<Event>) -> Self {
         Job { text: asked.text, wanted: asked.wanted, choices: asked.choices, events }
     }
 }
@@ -126,9 +127,18 @@ impl<S: Service> Worker<S> {
             if job.events.is_closed() {
                 continue;
             }
-            if let Err(failure) = self.answer(&job) {
+            // A panic of a library must not end the proxy.
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&job)));
+            let failed = match answered {
+                Ok(answered) => answered.err(),
+                Err(_) => {
+                    self.conversations.clear();
+                    Some(Failure::broken("the proxy failed at this request; this is a bug"))
+                }
+            };
+            if let Some(failure) = failed {
                 // Nobody listens any more.
-                let _ = job.events.blocking_send(Event::Failed(failure));
+                let _ = job.events.send(Event::Failed(failure));
             }
         }
         for conversation in &mut self.conversations {
@@ -148,70 +158,77 @@ impl<S: Service> Worker<S> {
         self.served += 1;
         let mut served = Served { number: self.served, public: prompt.public.clone(), ..Served::default() };
         let mut usage = Usage::default();
-        let mut result = Ok(());
-        for choice in 0..job.choices {
-            let (mut conversation, tokens) = self.conversation(&prompt)?;
-            if tokens.private.is_empty() {
-                self.conversations.push(conversation);
-                return Err(Failure::request(None, "found no private text, needed one token or more"));
-            }
-            served.public_tokens = tokens.public.len();
-            served.uncovered = tokens.uncovered(&self.model).len();
-            let common = conversation.common(&tokens);
-            if choice == 0 {
-                usage.prompt = tokens.public.len() + tokens.private.len();
-                usage.cached = common.map_or(0, |common| tokens.public.len() + common.min(tokens.private.len()));
-                served.begun = common.is_none();
-            }
+        let result = (0..job.choices).try_for_each(|choice| {
             let mut wanted = job.wanted.clone();
             wanted.sampling = sampling.clone();
             // Each choice has a seed of its own.
             wanted.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
-            let begun = conversation.begin(self.service.half(), tokens, wanted);
-            let asked = begun.map_err(Failure::from);
-            let asked = asked.and_then(|()| ask_all(&mut self.service, &mut conversation, (choice, &job.events)));
-            let statistics = conversation.generation().map(|generation| generation.statistics()).unwrap_or_default();
-            usage.generated += statistics.tokens;
-            served.passes += statistics.passes;
-            let gone = job.events.is_closed();
-            // One that has failed in the middle is of no use to others.
-            if conversation.end().is_some() {
-                self.conversations.push(conversation);
-            }
-            result = asked;
-            if result.is_err() || gone {
-                break;
-            }
-        }
+            self.choice((job, choice), (&prompt, wanted), (&mut served, &mut usage))
+        });
         let after = self.service.bytes();
         served.bytes = [after[0] - before[0], after[1] - before[1]];
         (served.seconds, served.tokens) = (start.elapsed().as_secs_f64(), usage.generated);
         (self.log)(&served);
         result?;
-        let _ = job.events.blocking_send(Event::Finished(usage));
+        let _ = job.events.send(Event::Finished(usage));
         Ok(())
+    }
+
+    /// Makes one choice.
+    fn choice(
+        &mut self,
+        (job, choice): (&Job, usize),
+        (prompt, wanted): (&Prompt, Wanted),
+        (served, usage): (&mut Served, &mut Usage),
+    ) -> Result<(), Failure> {
+        if job.events.is_closed() {
+            return Ok(());
+        }
+        let (mut conversation, tokens) = self.conversation(prompt)?;
+        if tokens.private.is_empty() {
+            self.conversations.push(conversation);
+            return Err(Failure::request(None, "found no private text, needed one token or more"));
+        }
+        served.public_tokens = tokens.public.len();
+        served.uncovered = tokens.uncovered(&self.model).len();
+        let (reused, prompt) = (conversation.reused(&tokens), tokens.public.len() + tokens.private.len());
+        let public = tokens.public.len();
+        if let Err(error) = conversation.begin(self.service.half(), tokens, wanted) {
+            // It is as before.
+            self.conversations.push(conversation);
+            return Err(error.into());
+        }
+        if choice == 0 {
+            (usage.prompt, usage.cached) = (prompt, reused.map_or(0, |reused| public + reused));
+        }
+        let asked = ask_all(&mut self.service, &mut conversation, (choice, &job.events));
+        let statistics = conversation.generation().map(|generation| generation.statistics()).unwrap_or_default();
+        usage.generated += statistics.tokens;
+        served.passes += statistics.passes;
+        served.begun |= reused.is_none() || statistics.restarts > 0;
+        // One that has failed in the middle is of no use to others.
+        if conversation.end().is_some() {
+            self.conversations.push(conversation);
+        }
+        asked
     }
 
     /// Takes the conversation that has most of a prompt, or another one.
     fn conversation(&mut self, prompt: &Prompt) -> Result<(Conversation, PromptTokens), Failure> {
-        let tokens_of_chunk = self.service.half().description().chunk();
-        let chunk = if self.options.tell_length { 1 } else { tokens_of_chunk };
+        let chunk = if self.options.tell_length { 1 } else { self.service.half().description().chunk() };
         let mut best: Option<(usize, usize, PromptTokens)> = None;
         for (place, conversation) in self.conversations.iter().enumerate() {
             let tokens = conversation.read(prompt, chunk)?;
-            if let Some(common) = conversation.common(&tokens) {
-                // Of equal ones, that which was not used for longest: another may be needed again.
-                if best.as_ref().is_none_or(|(most, ..)| common > *most) {
-                    best = Some((common, place, tokens));
-                }
+            let Some(reused) = conversation.reused(&tokens) else { continue };
+            // Of equal ones the least recently used: another may be needed again.
+            if best.as_ref().is_none_or(|(most, ..)| reused > *most) {
+                best = Some((reused, place, tokens));
             }
         }
         let full = self.conversations.len() >= self.options.sessions;
         match best {
             // It saves a chunk, or there is no room for another.
-            Some((common, place, tokens)) if common >= tokens_of_chunk || full => {
-                Ok((self.conversations.remove(place), tokens))
-            }
+            Some((reused, place, tokens)) if reused > 0 || full => Ok((self.conversations.remove(place), tokens)),
             _ if full => {
                 let conversation = self.conversations.remove(0);
                 let tokens = conversation.read(prompt, chunk)?;
@@ -230,7 +247,7 @@ impl<S: Service> Worker<S> {
 fn ask_all(
     service: &mut impl Service,
     conversation: &mut Conversation,
-    (choice, events): (usize, &Sender<Event>),
+    (choice, events): (usize, &UnboundedSender<Event>),
 ) -> Result<(), Failure> {
     let mut told = 0;
     while let Some(question) = conversation.question() {
@@ -241,13 +258,13 @@ fn ask_all(
         told = known.len();
         let gone = match text.is_empty() && probabilities.is_empty() {
             true => events.is_closed(),
-            false => events.blocking_send(Event::Piece { choice, text, probabilities }).is_err(),
+            false => events.send(Event::Piece { choice, text, probabilities }).is_err(),
         };
         if gone {
             conversation.stop();
         }
     }
     // If nobody listens any more, nobody needs it.
-    let _ = events.blocking_send(Event::Ended { choice, end: conversation.end() });
+    let _ = events.send(Event::Ended { choice, end: conversation.end() });
     Ok(())
 }

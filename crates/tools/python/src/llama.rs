@@ -56,7 +56,6 @@ impl LlamaModel {
         Ok(LlamaConversation {
             state,
             model: Arc::clone(&self.0),
-            prompt: Prompt::default(),
             most: 0,
             reporter: None,
             query_bytes: 0,
@@ -93,8 +92,6 @@ pub(crate) struct LlamaPrompt(Prompt);
 pub(crate) struct LlamaConversation {
     state: Conversation,
     model: Arc<ClientModel>,
-    /// What was read last.
-    prompt: Prompt,
     most: usize,
     reporter: Option<Reporter>,
     query_bytes: u64,
@@ -104,11 +101,10 @@ pub(crate) struct LlamaConversation {
 
 #[pymethods]
 impl LlamaConversation {
-    /// Reads a prompt, which `begin` of a connection then continues. Returns its public and private tokens, and the
-    /// texts of those that the preparation of the model never ran.
-    fn read(&mut self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>, Vec<String>)> {
+    /// The public and the private tokens of a prompt, and the texts of those that the preparation of the model never
+    /// ran.
+    fn read(&self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>, Vec<String>)> {
         let tokens = py.detach(|| self.state.read(&prompt.0, 1)).map_err(refused)?;
-        self.prompt = prompt.0.clone();
         Ok((tokens.public.clone(), tokens.private.to_vec(), tokens.uncovered(&self.model)))
     }
 
@@ -197,11 +193,12 @@ fn refused(error: ChatError) -> Failure {
 }
 
 impl LlamaConversation {
-    /// Begins to continue what was read last by at most `most` tokens, filled up to whole chunks if its length is to be
-    /// hidden. Sends nothing.
+    /// Begins to continue a prompt by at most `most` tokens, filled up to whole chunks if its length is to be hidden.
+    /// Sends nothing.
     pub(crate) fn begin(
         &mut self,
         client: &ServiceClient<ChatClient>,
+        prompt: &LlamaPrompt,
         (most, hide_length): (usize, bool),
         choices: Choices,
         reporter: Reporter,
@@ -209,7 +206,7 @@ impl LlamaConversation {
         let Choices { sampling, stops } = choices;
         let wanted = Wanted { tokens: most, sampling, stops };
         let chunk = if hide_length { client.description().chunk() } else { 1 };
-        let tokens = self.state.read(&self.prompt, chunk).map_err(refused)?;
+        let tokens = self.state.read(&prompt.0, chunk).map_err(refused)?;
         self.state.begin(client.half(), tokens, wanted).map_err(refused)?;
         (self.most, self.reporter) = (most, Some(reporter));
         (self.query_bytes, self.answer_bytes, self.seconds) = (0, 0, 0.0);

@@ -72,7 +72,8 @@ impl ClearModel {
         written(&self.answer(&parsed("question", question)?)?)
     }
 
-    /// Continues a text in the clear by at most `most_tokens` tokens.
+    /// Continues a text in the clear by at most `most_tokens` tokens. Its private part is filled up to whole chunks of
+    /// `chunk` tokens, as a client does that does not tell its length; 1 leaves it as it is.
     ///
     /// # Errors
     /// If the model is none of language, or the text does not fit it.
@@ -83,6 +84,7 @@ impl ClearModel {
         private: String,
         most_tokens: usize,
         #[wasm_bindgen(unchecked_param_type = "SamplingOptions | undefined")] sampling: JsValue,
+        chunk: usize,
     ) -> Result<String, JsValue> {
         let prompt = Prompt { public, private: Zeroizing::new(private) };
         let wanted = SamplingOptions::read(sampling)?.wanted(most_tokens);
@@ -90,7 +92,7 @@ impl ClearModel {
             let needed = "a model of language, which continues texts".into();
             return Err(Failure::Argument { what: "model", found: "one of another kind".into(), needed }.into());
         };
-        Ok(continued_in_the_clear((&halves.0, &halves.1), &prompt, wanted)?.to_string())
+        Ok(continued_in_the_clear((&halves.0, &halves.1), (&prompt, chunk), wanted)?.to_string())
     }
 }
 

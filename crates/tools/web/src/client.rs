@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_bytes::ByteBuf;
 use unspoken_embedding::MeanEmbedder;
 use unspoken_llama_model::Prompt;
-use unspoken_protocol::AnyRequest;
+use unspoken_protocol::{AnyRequest, ClientHalf};
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 use wasm_bindgen::prelude::*;
@@ -106,6 +106,8 @@ export interface MessagesToAnswer {
   /** The time in seconds since 1970, for templates that tell the model the date. */
   unixSeconds: number;
   sampling?: SamplingOptions | undefined;
+  /** Whether private text goes as it is, so that the service can count its tokens; false by default. */
+  tellLength?: boolean;
 }
 
 /** What a client is opened with, besides the description. */
@@ -368,7 +370,8 @@ impl Client {
     }
 
     /// Begins a text that the service continues by at most `most_tokens` tokens. The service reads the public part. It
-    /// does not see the private part, which comes after the public one, nor the tokens that follow.
+    /// does not see the private part, which comes after the public one, nor the tokens that follow. The private part is
+    /// filled up to whole chunks with dots in front, unless its length may be told.
     ///
     /// # Errors
     /// If the application continues no texts, there is no private text, the texts do not fit, or an option is out of
@@ -380,13 +383,20 @@ impl Client {
         private: String,
         most_tokens: usize,
         #[wasm_bindgen(unchecked_param_type = "SamplingOptions | undefined")] sampling: JsValue,
+        tell_length: bool,
     ) -> Result<Conversation, JsValue> {
         let prompt = Prompt { public, private: Zeroizing::new(private) };
         let wanted = SamplingOptions::read(sampling)?.wanted(most_tokens);
         let (client, model) = self.half.language()?;
         let mut conversation = Conversation::new(model, false)?;
-        conversation.begin(client, &prompt, wanted)?;
+        conversation.begin(client, &prompt, wanted, tell_length)?;
         Ok(conversation)
+    }
+
+    /// Private tokens of a chunk, to which texts are filled up; 0 if the application continues no texts.
+    #[wasm_bindgen(getter, js_name = chunkTokens)]
+    pub fn chunk_tokens(&self) -> usize {
+        self.half.language().map_or(0, |(client, _)| client.description().chunk())
     }
 
     /// Whether the application answers messages: it continues texts, and its model has a template of conversations.
@@ -416,7 +426,7 @@ impl Client {
     ) -> Result<(), JsValue> {
         let asked: MessagesToAnswer = parsed("messages", messages)?;
         let (client, model) = self.half.language()?;
-        Ok(conversation.begin(client, &asked.prompt(model)?, asked.wanted())?)
+        Ok(conversation.begin(client, &asked.prompt(model)?, asked.wanted(), asked.tells_length())?)
     }
 
     /// The next request of a text that is continued; none when the text has ended, and with it its session unless it

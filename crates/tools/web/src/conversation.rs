@@ -25,6 +25,9 @@ pub(crate) struct MessagesToAnswer {
     /// The time, for templates that tell the model the date: the module has no clock.
     unix_seconds: i64,
     sampling: Option<SamplingOptions>,
+    /// Whether the private text goes as it is, so that the service can count its tokens.
+    #[serde(default)]
+    tell_length: bool,
 }
 
 impl Drop for MessagesToAnswer {
@@ -39,6 +42,11 @@ impl MessagesToAnswer {
         let rendering = Rendering { unix_seconds: self.unix_seconds, ..Rendering::default() };
         let prompt = model.tokenizer().prompt(&self.messages, self.public_messages, &rendering);
         prompt.map_err(|error| Failure::Refused(error.to_string()))
+    }
+
+    /// Whether the private text goes as it is.
+    pub(crate) fn tells_length(&self) -> bool {
+        self.tell_length
     }
 
     /// How it is continued.
@@ -81,13 +89,19 @@ impl Conversation {
         Ok(Conversation { state, model: Arc::clone(model), text, uncovered, reused: 0 })
     }
 
-    /// Begins to continue a text. After an error the conversation is as before.
-    pub(crate) fn begin(&mut self, client: &ChatClient, prompt: &Prompt, wanted: Wanted) -> Result<(), Failure> {
-        let tokens = self.state.read(prompt).map_err(Failure::of)?;
+    /// Begins to continue a text, filled up to whole chunks unless its length may be told. After an error the
+    /// conversation is as before.
+    pub(crate) fn begin(
+        &mut self,
+        client: &ChatClient,
+        prompt: &Prompt,
+        wanted: Wanted,
+        tell_length: bool,
+    ) -> Result<(), Failure> {
+        let chunk = if tell_length { 1 } else { client.description().chunk() };
+        let tokens = self.state.read(prompt, chunk).map_err(Failure::of)?;
         let uncovered = tokens.uncovered(&self.model);
-        // The chunk of the last token runs in any case.
-        let (chunk, last) = (client.description().chunk(), tokens.private.len().saturating_sub(1));
-        let reused = self.state.common(&tokens).unwrap_or(0).min(last) / chunk * chunk;
+        let reused = self.state.reused(&tokens).unwrap_or(0);
         self.state.begin(client, tokens, wanted).map_err(Failure::of)?;
         (self.text, self.uncovered, self.reused) = (Zeroizing::default(), uncovered, reused);
         Ok(())
@@ -134,14 +148,14 @@ impl Conversation {
     }
 }
 
-/// Continues a text in the clear.
+/// Continues a text in the clear, filled up to whole chunks of so many tokens.
 pub(crate) fn continued_in_the_clear(
     (rotated, client): (&RotatedModel, &Arc<ClientModel>),
-    prompt: &Prompt,
+    (prompt, chunk): (&Prompt, usize),
     wanted: Wanted,
 ) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::of(ChatError::from(error));
-    let tokens = Conversation::new(client, false)?.state.read(prompt).map_err(Failure::of)?;
+    let tokens = Conversation::new(client, false)?.state.read(prompt, chunk).map_err(Failure::of)?;
     let text = Zeroizing::new([tokens.public.as_slice(), &tokens.private].concat());
     let prompt = Zeroizing::new([client.prefix(), &text].concat());
     let sampling = seeded(wanted.sampling).map_err(Failure::of)?;

@@ -228,15 +228,15 @@ fn a_conversation_goes_on_and_back() {
     let more = [private, generation.tokens(), &setting().stories[5].1[..9]].concat();
     let edited = [&more[..13], &setting().stories[2].1[..5]].concat();
     for (text, passes) in [(&more, 2), (&edited, 1)] {
-        let known = generation.common(text) / CHUNK;
-        generation.go_on(party.client.description(), text, 3, Sampling::default()).unwrap();
+        let known = generation.reused(text, text.len()) / CHUNK;
+        generation.go_on(party.client.description(), (text, text.len()), 3, Sampling::default()).unwrap();
         let told = party.run(&mut generation).unwrap();
         assert_eq!(told, setting().told(public, text, 3));
         assert!(known >= 1 && generation.statistics().passes >= passes);
     }
     // A service that has lost the session.
     party.ask(&Question::End { session: SessionId::new([9; 16]) }).unwrap();
-    generation.go_on(party.client.description(), &more, 3, Sampling::default()).unwrap();
+    generation.go_on(party.client.description(), (&more, more.len()), 3, Sampling::default()).unwrap();
     assert_eq!(party.run(&mut generation).unwrap(), setting().told(public, &more, 3));
     assert_eq!(generation.statistics().restarts, 1);
     generation.close();

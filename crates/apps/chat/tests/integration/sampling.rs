@@ -154,7 +154,7 @@ fn a_kept_session_goes_on_with_other_texts() {
     let new = PrivateGeneration::new(description, SessionId::new([8; 16]), texts, &[], most).unwrap();
     let mut generation = new.kept();
     let greedy = Sampling::default;
-    let early = generation.go_on(description, private, 3, greedy()).unwrap_err().to_string();
+    let early = generation.go_on(description, (private, 99), 3, greedy()).unwrap_err().to_string();
     assert!(early.contains("next text: found a text that has not ended"), "{early}");
     service.run(&mut generation, |_| ());
     let told = |private: &[u32], count: usize| -> Vec<u32> {
@@ -170,27 +170,27 @@ fn a_kept_session_goes_on_with_other_texts() {
     let earlier = [&more[..9], &setting().stories[3].1[..3]].concat();
     for text in [&more, &edited, &earlier, &more, private] {
         let known = service.chunks.concat().iter().zip(text).take_while(|(run, new)| run == new).count();
-        assert_eq!(generation.common(text), known);
+        let whole = known.min(text.len() - 1) / CHUNK;
+        assert_eq!(generation.reused(text, 99), whole * CHUNK);
         service.asked.clear();
-        generation.go_on(description, text, most, greedy()).unwrap();
+        generation.go_on(description, (text, 99), most, greedy()).unwrap();
         assert!(generation.end().is_none() && generation.tokens().is_empty());
         service.run(&mut generation, |_| ());
         assert_eq!(generation.tokens(), told(text, most));
-        // The last token of the text runs in any case.
-        assert_eq!(service.asked[0] as usize, known.min(text.len() - 1) / CHUNK, "{:?}", service.asked);
+        assert_eq!(service.asked[0] as usize, whole, "{:?}", service.asked);
         first.push(service.asked[0]);
         assert_eq!(generation.statistics().passes, service.asked.len());
     }
     assert!(first.contains(&1) && first.contains(&2), "{first:?}");
     // A text that ends while its pass runs: which tokens the service has in that chunk is not known.
-    generation.go_on(description, &more, most, greedy()).unwrap();
+    generation.go_on(description, (&more, 99), most, greedy()).unwrap();
     let Some(Question::Pass { chunk, .. }) = generation.question() else { panic!("needed a pass") };
     generation.retry();
     generation.stop(0);
-    assert_eq!((generation.end(), generation.common(&more)), (Some(End::Stop), chunk as usize * CHUNK));
+    assert_eq!((generation.end(), generation.reused(&more, 99)), (Some(End::Stop), chunk as usize * CHUNK));
     // Another seed or temperature is an option of the text.
     let warm = Sampling { temperature: Some(0.9), seed: Some(3), ..greedy() };
-    generation.go_on(description, &more, most, warm).unwrap();
+    generation.go_on(description, (&more, 99), most, warm).unwrap();
     let sampler = generation.sampler().clone();
     service.run(&mut generation, |_| ());
     let prompt = [setting().rotated.prefix(), public, &more].concat();
@@ -198,7 +198,7 @@ fn a_kept_session_goes_on_with_other_texts() {
     assert_eq!(generation.tokens(), told);
     // What is refused changes nothing.
     for (text, needed) in [(vec![3; 40], "shorten the text"), (vec![], "one or more"), (vec![9999], "ids below")] {
-        let error = generation.go_on(description, &text, 3, greedy()).unwrap_err().to_string();
+        let error = generation.go_on(description, (&text, 99), 3, greedy()).unwrap_err().to_string();
         assert!(error.contains(needed), "{error}");
         assert_eq!(generation.tokens(), told);
     }
@@ -207,7 +207,7 @@ fn a_kept_session_goes_on_with_other_texts() {
     generation.close();
     assert!(matches!(generation.question(), Some(Question::End { .. })));
     service.run(&mut generation, |_| ());
-    assert!(generation.question().is_none() && generation.go_on(description, &more, 3, greedy()).is_err());
+    assert!(generation.question().is_none() && generation.go_on(description, (&more, 99), 3, greedy()).is_err());
 }
 
 /// Messages of a conversation: what has run does not run again, whatever its text could be cut into.
@@ -248,7 +248,7 @@ fn a_conversation_of_messages_runs_what_is_new() {
     // The tokens of the first answer are those that were generated.
     let tokens = conversation.read(&next(&messages), 1).unwrap();
     assert_eq!(tokens.private[..known.len()], known);
-    assert!(conversation.common(&tokens).unwrap() + 1 >= known.len());
+    assert!(conversation.reused(&tokens).unwrap() + CHUNK >= known.len());
     say(&mut conversation, service, &messages);
     assert!(service.asked[0] >= 1, "{:?}", service.asked);
     // The last question is another one.
@@ -263,10 +263,10 @@ fn a_conversation_of_messages_runs_what_is_new() {
     // Another public part begins the session again, under the same id.
     let prompt = Prompt { public: "A cat.".into(), private: Zeroizing::new(edited + " It") };
     let tokens = conversation.read(&prompt, 1).unwrap();
-    assert!(!tokens.public.is_empty() && conversation.common(&tokens).is_none());
+    assert!(!tokens.public.is_empty() && conversation.reused(&tokens).is_none());
     conversation.begin(&client, tokens, wanted()).unwrap();
     assert!(matches!(conversation.question(), Some(Question::Begin { .. })));
-    assert_eq!(conversation.common(&PromptTokens::default()), None);
+    assert_eq!(conversation.reused(&PromptTokens::default()), None);
 }
 
 #[test]
@@ -288,6 +288,12 @@ fn a_conversation_ends_before_stop_strings_and_where_it_is_stopped() {
                 conversation.stop();
             }
         }
+        // The next message goes on from what was given out.
+        let prompt = Prompt { public: String::new(), private: Zeroizing::new(format!("Once upon a time{text}, but")) };
+        let known = conversation.read(&prompt, 1).unwrap().private;
+        let generated = conversation.generation().unwrap();
+        let same = known.iter().zip(&generated.text()[1..]).take_while(|(a, b)| a == b).count();
+        assert!(same + 2 >= generated.prompt().len() + text.len().min(1), "{text:?}");
         (text, conversation.end())
     };
     let (whole, end) = say(&[], 0);
@@ -325,14 +331,30 @@ fn texts_are_filled_up_to_whole_chunks() {
             while let Some(question) = conversation.question() {
                 text += &conversation.answer(&service.answer(&question)).unwrap();
             }
+            let prompt = [setting.rotated.prefix(), &private].concat();
+            let told: Vec<u32> = Generation::new(&setting.model, &prompt, &[]).unwrap().take(2).collect();
+            assert_eq!(conversation.generation().unwrap().tokens(), told);
             if turn == 0 {
                 seen.push((private.len() / CHUNK, service.asked.clone()));
-                let prompt = [setting.rotated.prefix(), &private].concat();
-                let told: Vec<u32> = Generation::new(&setting.model, &prompt, &[]).unwrap().take(2).collect();
-                assert_eq!(conversation.generation().unwrap().tokens(), told);
                 text += " and";
             }
         }
+    }
+    // Whether another text has as many fillers does not show: it runs from the fillers on. The same one does not.
+    let mut conversation = Conversation::new(Arc::clone(&setting.client), true).unwrap();
+    let service = &mut ClearService::default();
+    for (words, first) in [("One day, Tom saw a big dog", 0), ("One day, Tom saw a big cat", 0), ("=", 1)] {
+        let text = if words == "=" { "One day, Tom saw a big cat" } else { words };
+        let prompt = Prompt { public: String::new(), private: Zeroizing::new(text.to_owned()) };
+        let tokens = conversation.read(&prompt, CHUNK).unwrap();
+        assert!(tokens.private.len() > CHUNK);
+        let wanted = Wanted { tokens: 1, sampling: Sampling::default(), stops: Vec::new() };
+        conversation.begin(&client, tokens, wanted).unwrap();
+        service.asked.clear();
+        while let Some(question) = conversation.question() {
+            conversation.answer(&service.answer(&question)).unwrap();
+        }
+        assert_eq!(service.asked[0], first, "{words}");
     }
     // Texts of as many chunks look alike: one pass for each chunk of the text, and one for the second token.
     for (chunks, asked) in &seen {

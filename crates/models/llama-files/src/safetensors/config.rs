@@ -17,6 +17,8 @@ pub(super) struct Json {
     intermediate_size: usize,
     vocab_size: usize,
     max_position_embeddings: Option<usize>,
+    /// Tokens that a token sees, itself among them, in models of Mistral.
+    sliding_window: Option<usize>,
     rms_norm_eps: Option<f32>,
     pub rope_theta: Option<f64>,
     pub rope_scaling: Option<JsonScaling>,
@@ -30,6 +32,9 @@ pub(super) struct Json {
     pub bos_token_id: Option<u32>,
     pub eos_token_id: Option<Ids>,
 }
+
+/// The architectures that are read. Mistral is Llama with a window.
+const ARCHITECTURES: [&str; 2] = ["llama", "mistral"];
 
 /// What Hugging Face's Llama has where `config.json` does not say it.
 const DEFAULT_CONTEXT: usize = 2048;
@@ -56,8 +61,8 @@ impl Json {
     /// Dimensions and constants. The vocabulary is the number of rows of the embedding.
     pub fn config(&self) -> Result<Config, (String, String)> {
         let refuse = |found: String, needed: &str| Err((found, needed.to_owned()));
-        if self.model_type != "llama" {
-            return refuse(format!("model_type {:?}", self.model_type), "\"llama\"");
+        if !ARCHITECTURES.contains(&self.model_type.as_str()) {
+            return refuse(format!("model_type {:?}", self.model_type), "\"llama\" or \"mistral\"");
         }
         if self.attention_bias == Some(true) || self.mlp_bias == Some(true) {
             return refuse("biases".into(), "a model without biases");
@@ -78,7 +83,11 @@ impl Json {
             head_width,
             ffn_width: self.intermediate_size,
             vocabulary: self.vocab_size,
-            context: self.max_position_embeddings.unwrap_or(DEFAULT_CONTEXT),
+            // Within the window a token sees all tokens before it.
+            context: self
+                .max_position_embeddings
+                .unwrap_or(DEFAULT_CONTEXT)
+                .min(self.sliding_window.unwrap_or(usize::MAX)),
             norm_epsilon: self.rms_norm_eps.unwrap_or(DEFAULT_NORM_EPSILON),
             rope_frequencies: self.frequencies(head_width)?,
         })

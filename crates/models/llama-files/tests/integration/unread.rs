@@ -50,6 +50,29 @@ fn tensors_that_are_not_used_are_refused_by_name() {
     assert!(refusal(directory.path()).contains("model.layers.4"));
 }
 
+/// Mistral is Llama with a window: within it the two are the same.
+#[test]
+fn the_window_of_mistral_bounds_the_context() {
+    let model = stories().model;
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config_json(&model);
+    write_safetensors(directory.path(), &model, &config);
+    write_json(directory.path(), "tokenizer.json", &words(512));
+    let whole = load(directory.path(), None).unwrap().model;
+    (config["model_type"], config["sliding_window"]) = (json!("mistral"), json!(100));
+    write_json(directory.path(), "config.json", &config);
+    let bounded = load(directory.path(), None).unwrap().model;
+    assert_eq!((bounded.config.context, &bounded.weights.digest()), (100, &whole.weights.digest()));
+    for window in [Json::Null, json!(100_000)] {
+        config["sliding_window"] = window;
+        write_json(directory.path(), "config.json", &config);
+        assert_eq!(load(directory.path(), None).unwrap().model.config, whole.config);
+    }
+    config["model_type"] = json!("qwen2");
+    write_json(directory.path(), "config.json", &config);
+    assert!(refusal(directory.path()).contains("\"qwen2\""), "{}", refusal(directory.path()));
+}
+
 #[test]
 fn tensors_of_angles_are_those_of_the_configuration() {
     let model = stories().model;

@@ -78,9 +78,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (key, printed) = match &arguments.key_file {
         Some(path) => {
             let text = unspoken_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let key = Zeroizing::new(text.trim().to_owned());
-            anyhow::ensure!(key.len() >= 16, "--key-file: found a key of {} bytes, needed 16 or more", key.len());
-            (key, None)
+            (Zeroizing::new(text.trim().to_owned()), None)
         }
         None => {
             let key = new_key()?;

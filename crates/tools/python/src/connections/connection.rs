@@ -13,7 +13,7 @@ use super::client::{Answers, Client, ModelPart, Part};
 use super::place::{Place, Service};
 use crate::embedding::Codes;
 use crate::failure::ConfigurationError;
-use crate::llama::{LlamaConversation, LlamaModel};
+use crate::llama::{LlamaConversation, LlamaModel, LlamaPrompt};
 use crate::model::Words;
 use crate::progress::Reporter;
 use crate::retrieval::Database;
@@ -119,19 +119,20 @@ impl Connection {
         Ok(PyBytes::new(py, &self.client.tag(bytes)?))
     }
 
-    /// Begins to continue what a conversation has read last by at most `most` tokens, which are chosen as the keyword
+    /// Begins to continue a prompt in a conversation by at most `most` tokens, which are chosen as the keyword
     /// arguments of `SamplingOptions` say. With `hide_length` its private tokens are filled up to whole chunks. Sends
     /// nothing. Returns the conversation.
     fn begin<'py>(
         &mut self,
         conversation: Bound<'py, LlamaConversation>,
+        prompt: &LlamaPrompt,
         most: usize,
         hide_length: bool,
         progress: &Bound<'_, PyAny>,
         sampling: &Bound<'_, PyDict>,
     ) -> PyResult<Bound<'py, LlamaConversation>> {
         let (choices, reporter) = (Choices::read(sampling)?, Reporter::from_argument(progress)?);
-        conversation.try_borrow_mut()?.begin(self.client.texts()?, (most, hide_length), choices, reporter)?;
+        conversation.try_borrow_mut()?.begin(self.client.texts()?, prompt, (most, hide_length), choices, reporter)?;
         Ok(conversation)
     }
 

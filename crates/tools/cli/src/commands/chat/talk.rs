@@ -56,7 +56,7 @@ impl Asking<'_> {
         let mut messages: Vec<Message> = system.iter().cloned().collect();
         let lines = lines();
         while let Some(line) = self.next_line(&lines)? {
-            let asked = messages.len();
+            let before = messages.clone();
             let talked = match Line::read(&line) {
                 Ok(None) => continue,
                 Ok(Some(Line::Quit)) => break,
@@ -79,7 +79,7 @@ impl Asking<'_> {
             match talked {
                 // A person can go on after a mistake; a program must notice.
                 Err(error) if io::stdin().is_terminal() && !self.cancel.is_cancelled() => {
-                    messages.truncate(asked.min(messages.len()));
+                    messages = before;
                     note(&format!("error: {error:#}"));
                 }
                 talked => talked?,

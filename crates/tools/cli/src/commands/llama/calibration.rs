@@ -86,9 +86,11 @@ fn split(mut windows: Vec<Vec<u32>>, last: usize) -> [Vec<Vec<u32>>; 2] {
 /// Every other window with a run of a token, of each length below a chunk and at many places.
 fn filled(windows: &[Vec<u32>], filler: u32, chunk: usize) -> Vec<Vec<u32>> {
     let filled = |(number, window): (usize, &Vec<u32>)| {
-        let count = (1 + number % chunk.saturating_sub(1).max(1)).min(window.len());
-        // Places that are far from regular: multiples of the golden ratio.
+        let count = (1 + number / 4 % chunk.saturating_sub(1).max(1)).min(window.len());
+        // In front, where the first private text has it, or at places that are far from regular: multiples of the
+        // golden ratio.
         let place = (number as f64 * 0.618).fract() * (window.len() - count) as f64;
+        let place = if number % 4 == 0 { 0.0 } else { place };
         let (before, rest) = window.split_at(place as usize);
         let rest = &rest[..window.len() - count - before.len()];
         before.iter().copied().chain(std::iter::repeat_n(filler, count)).chain(rest.iter().copied()).collect()
