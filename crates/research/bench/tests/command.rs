@@ -36,7 +36,7 @@ fn a_part_of_a_suite_prints_rows_with_the_fields_of_the_contract() {
     for line in lines.lines() {
         let row: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
         let fields: Vec<&str> = row.keys().map(String::as_str).collect();
-        let expected = ["baseline", "baseline_name", "case", "metric", "ours", "params", "ratio", "suite", "unit"];
+        let expected = ["suite", "case", "metric", "unit", "ours", "baseline", "baseline_name", "ratio", "params"];
         assert_eq!(fields, expected, "{line}");
         assert!(row["suite"] == "engine" && row["ours"].as_f64() > Some(0.0), "{line}");
     }

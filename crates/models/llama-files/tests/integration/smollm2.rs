@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{Generation, KvCache};
+use unspoken_llama_model::{Generation, KvCache, Message, Rendering};
 
 fn smollm2() -> LoadedModel {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../data/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -96,12 +96,17 @@ fn logits_are_those_of_another_implementation() {
     }
 }
 
+/// The template in the file brings a system message of its own, which is public.
 #[test]
 #[ignore = "needs data/smollm2"]
 fn a_question_gets_its_answer() {
     let LoadedModel { model, tokenizer } = smollm2();
-    let prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
-    let prompt = tokenizer.encode(prompt).unwrap();
+    let question = [Message::new("user", "What is the capital of France?")];
+    let prompt = tokenizer.prompt(&question, 0, &Rendering::default()).unwrap();
+    let own = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face";
+    let asked = "<|im_end|>\n<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
+    assert_eq!((prompt.public.as_str(), prompt.private.as_str()), (own, asked));
+    let prompt = [&*prompt.public, &prompt.private].map(|text| tokenizer.encode(text).unwrap()).concat();
     let tokens: Vec<u32> = Generation::new(&model, &prompt, tokenizer.ends()).unwrap().take(32).collect();
     let answer = tokenizer.decode(&tokens).unwrap();
     assert!(answer.contains("Paris"), "{answer}");
