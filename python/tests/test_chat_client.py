@@ -107,7 +107,7 @@ class Connection:
     def begin(self, conversation, prompt, most, hide_length, progress, sampling):
         steps = iter(self.steps)
         self.begun.append((conversation, most, progress, sampling))
-        self.hides = hide_length
+        self.prompt, self.hides = prompt, hide_length
         return type("Generation", (), {"steps": steps, "statistics": {"passes": 0}})()
 
     def proceed(self, generation):
