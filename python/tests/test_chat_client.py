@@ -144,7 +144,7 @@ def test_pieces_come_one_by_one(half):
 
 def test_neither_part_of_a_text_has_the_token_for_the_begin(half):
     model = quiet(half)._model
-    public, private, _ = model.conversation(False).read(model.text("One day.", "They saw"))
+    public, private, _ = model.read(model.text("One day.", "They saw"))
     assert len(public) > 1
     assert len(private) > 1
     # The prefix has it.
@@ -180,7 +180,7 @@ def test_messages_become_text_and_a_conversation_keeps_its_session(half, talking
     assert client._connection.begun[-1][0] is not first
     prompt = client._model.messages([("system", "Be kind."), ("user", "They saw")], 1, 0)
     text = client._model.text("system: Be kind.", "\nuser: They saw\n")
-    assert client._model.conversation(True).read(prompt) == client._model.conversation(True).read(text)
+    assert client._model.read(prompt) == client._model.read(text)
     for wrong, found in [
         ([{"role": "user"}], "message 0"),
         ([{"role": "user", "content": "a", "name": "b"}], "name"),

@@ -9,10 +9,9 @@ import os
 import subprocess
 from collections.abc import Iterator
 
+import openai
 import pytest
 from conftest import ROOT, absent
-
-openai = pytest.importorskip("openai")
 
 
 @pytest.fixture(scope="module")

@@ -396,7 +396,7 @@ class ChatClient(ServiceClient):
     ) -> GenerationStream:
         if max_tokens < 1:
             raise ConfigurationError(f"continue a text: found max_tokens={max_tokens}; needed 1 or more")
-        _, tokens, uncovered = self._model.conversation(False).read(prompt)
+        _, tokens, uncovered = self._model.read(prompt)
         if not tokens:
             raise ConfigurationError("continue a text: found no private text, needed one token or more")
         if uncovered:

@@ -45,6 +45,40 @@ impl fmt::Debug for PromptTokens {
 }
 
 impl PromptTokens {
+    /// The tokens of a prompt that no conversation has gone on to, as [`Conversation::read`] of a new one.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn of(model: &ClientModel, prompt: &Prompt, chunk: usize) -> Result<Self, ChatError> {
+        Self::after(model, prompt, chunk, (0, 0, &[]))
+    }
+
+    /// The tokens of a prompt of which the first `bytes` private bytes, up to the last of `marks` marks, are `known`.
+    fn after(
+        model: &ClientModel,
+        prompt: &Prompt,
+        chunk: usize,
+        (marks, bytes, known): (usize, usize, &[u32]),
+    ) -> Result<Self, ChatError> {
+        let tokenizer = model.tokenizer();
+        let mut public = tokenizer.encode_continuation(&prompt.public)?;
+        let mut rest = Zeroizing::new(tokenizer.encode_continuation(&prompt.private[bytes..])?);
+        // The prefix of the service has it already.
+        let begin = tokenizer.begin().filter(|begin| model.prefix().first() == Some(begin));
+        let first = if public.is_empty() && known.is_empty() { &mut *rest } else { &mut public };
+        if begin.is_some() && first.first().copied() == begin {
+            first.remove(0);
+        }
+        let length = known.len() + rest.len();
+        let filled = length.next_multiple_of(chunk.max(1));
+        let mut private = Zeroizing::new(Vec::with_capacity(filled));
+        private.extend_from_slice(known);
+        private.resize(known.len() + filled - length, tokenizer.filler());
+        private.extend_from_slice(&rest);
+        let filled = (chunk > 1).then_some(known.len());
+        Ok(PromptTokens { public, private, text: prompt.private.clone(), marks, filled })
+    }
+
     /// The texts of the tokens that the preparation of a model never ran.
     pub fn uncovered(&self, model: &ClientModel) -> Vec<String> {
         model.uncovered(&Zeroizing::new([self.public.as_slice(), &self.private].concat()))
@@ -62,13 +96,11 @@ pub struct Conversation {
     kept: bool,
     generation: Option<PrivateGeneration>,
     stops: StopStream,
-    /// The private text and its tokens, with generated ones.
+    /// The private text, with the generated one.
     text: Zeroizing<String>,
-    tokens: Zeroizing<Vec<u32>>,
-    /// Bytes and tokens up to the end of each generated text. The next prompt has the same tokens there, also where its
-    /// text could be cut otherwise.
+    /// Private bytes and tokens up to the end of each generated text. The next prompt has the same tokens there, also
+    /// where its text could be cut otherwise.
     marks: Vec<(usize, usize)>,
-    marked: bool,
     /// Bytes of the text after each token of the last generated text, and those of it that were given out.
     ends: Vec<usize>,
     given: usize,
@@ -88,9 +120,7 @@ impl Conversation {
             generation: None,
             stops: StopStream::new([]),
             text: Zeroizing::default(),
-            tokens: Zeroizing::default(),
             marks: Vec::new(),
-            marked: true,
             ends: Vec::new(),
             given: 0,
         })
@@ -103,26 +133,12 @@ impl Conversation {
     /// # Errors
     /// If the tokenizer refuses the text.
     pub fn read(&self, prompt: &Prompt, chunk: usize) -> Result<PromptTokens, ChatError> {
-        let tokenizer = self.model.tokenizer();
-        let mut public = tokenizer.encode_continuation(&prompt.public)?;
-        let text = &prompt.private;
-        let same = |(bytes, _): &(usize, usize)| text.as_bytes().starts_with(&self.text.as_bytes()[..*bytes]);
+        let text = prompt.private.as_bytes();
+        let same = |(bytes, _): &(usize, usize)| text.starts_with(&self.text.as_bytes()[..*bytes]);
         let marks = self.marks.iter().rposition(same).map_or(0, |place| place + 1);
         let (bytes, tokens) = self.marks[..marks].last().copied().unwrap_or_default();
-        let mut rest = Zeroizing::new(tokenizer.encode_continuation(&text[bytes..])?);
-        // The prefix of the service has it already.
-        let begin = tokenizer.begin().filter(|begin| self.model.prefix().first() == Some(begin));
-        let first = if public.is_empty() && tokens == 0 { &mut *rest } else { &mut public };
-        if begin.is_some() && first.first().copied() == begin {
-            first.remove(0);
-        }
-        let length = tokens + rest.len();
-        let filled = if length == 0 { 0 } else { length.next_multiple_of(chunk.max(1)) };
-        let mut private = Zeroizing::new(Vec::with_capacity(filled));
-        private.extend_from_slice(&self.tokens[..tokens]);
-        private.resize(tokens + filled - length, tokenizer.filler());
-        private.extend_from_slice(&rest);
-        Ok(PromptTokens { public, private, text: text.clone(), marks, filled: (chunk > 1).then_some(tokens) })
+        let known = self.generation.as_ref().map_or(&[][..], PrivateGeneration::private);
+        PromptTokens::after(&self.model, prompt, chunk, (marks, bytes, &known[..tokens]))
     }
 
     /// The number of a prompt's private tokens that the service need not run again, in whole chunks. `None` if a text
@@ -163,10 +179,10 @@ impl Conversation {
                 *generation = Some(if self.kept { new.kept() } else { new });
             }
         }
+        let prompt_bytes = prompt.text.len();
         self.stops = StopStream::new(stops);
         self.marks.truncate(prompt.marks);
-        (self.text, self.tokens) = (prompt.text, prompt.private);
-        (self.marked, self.given) = (false, self.text.len());
+        (self.text, self.given) = (prompt.text, prompt_bytes);
         self.ends.clear();
         Ok(())
     }
@@ -208,35 +224,30 @@ impl Conversation {
         for (number, token) in (1..).zip(&*new) {
             let piece = stream.push(*token)?;
             text += &self.stops.push(&piece);
-            self.text.push_str(&piece);
+            append(&mut self.text, &piece);
             self.ends.push(self.text.len());
             if self.stops.is_stopped() {
                 generation.stop(given + number);
                 break;
             }
         }
-        if generation.end().is_some() && !self.marked {
+        if generation.end().is_some() {
             text += &self.stops.rest();
         }
         self.given += text.len();
-        if self.end().is_some() {
-            self.mark();
-        }
+        self.mark();
         Ok(text)
     }
 
-    /// Marks the end of the generated text, or where it was cut before a string that ends it: after the last token that
-    /// was given out whole.
+    /// Marks the end of a text that has ended, or where it was cut before a string that ends it: after the last token
+    /// that was given out whole.
     fn mark(&mut self) {
-        if let Some(generation) = self.generation.as_ref().filter(|_| !self.marked) {
-            let whole = self.ends.iter().take_while(|end| **end <= self.given).count();
-            let whole = whole.min(generation.tokens().len());
-            let prompt = self.tokens.len();
-            self.tokens.extend_from_slice(generation.tokens());
-            if let Some(bytes) = whole.checked_sub(1).and_then(|last| self.ends.get(last)) {
-                self.marks.push((*bytes, prompt + whole));
-            }
-            self.marked = true;
+        let Some(generation) = self.generation.as_ref().filter(|generation| generation.end().is_some()) else { return };
+        let prompt = generation.prompt().len();
+        let is_marked = self.marks.last().is_some_and(|(_, tokens)| *tokens > prompt);
+        let whole = self.ends.iter().take_while(|end| **end <= self.given).count().min(generation.tokens().len());
+        if let (false, Some(last)) = (is_marked, whole.checked_sub(1)) {
+            self.marks.push((self.ends[last], prompt + whole));
         }
     }
 
@@ -245,13 +256,22 @@ impl Conversation {
         if let Some(generation) = &mut self.generation {
             generation.stop(generation.tokens().len());
         }
-        if self.end().is_some() {
-            self.mark();
-        }
+        self.mark();
     }
 
     /// Ends a session that was kept: the next question does it.
     pub fn close(&mut self) {
         self.generation.iter_mut().for_each(PrivateGeneration::close);
     }
+}
+
+/// Appends to a private text, so that no copy of it stays in memory when it grows.
+fn append(text: &mut Zeroizing<String>, piece: &str) {
+    let length = text.len() + piece.len();
+    if length > text.capacity() {
+        let mut larger = Zeroizing::new(String::with_capacity(2 * length));
+        larger.push_str(text);
+        *text = larger;
+    }
+    text.push_str(piece);
 }

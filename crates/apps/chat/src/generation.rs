@@ -237,6 +237,11 @@ impl PrivateGeneration {
         same.min(most).min(private.len().saturating_sub(1)) / self.chunk_tokens * self.chunk_tokens
     }
 
+    /// All private tokens: those of the prompt, and the generated ones.
+    pub fn private(&self) -> &[u32] {
+        &self.text[self.private..]
+    }
+
     /// The private tokens of the prompt.
     pub fn prompt(&self) -> &[u32] {
         &self.text[self.private..self.generated]

@@ -4,14 +4,14 @@ use std::fs;
 
 use ndarray::Array2;
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Coverage, RotatedModel};
+use unspoken_llama_model::{ClientModel, Coverage, Message, Rendering, RotatedModel};
 
 use crate::Target;
 use crate::files::{self, Directory};
 use crate::llama::{read_text, repair_padded_safetensors, small_model};
 
-const CLIENT_FILES: [&str; 5] =
-    ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors", "coverage.json"];
+const CLIENT_FILES: [&str; 6] =
+    ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors", "coverage.json", "chat_template.json"];
 const ROTATED_FILE: [&str; 1] = ["tamed.safetensors"];
 
 /// `ClientModel::load`: can be saved and loaded again without a change; the tokenizer reads text.
@@ -31,6 +31,15 @@ pub static CLIENT: Target = Target {
         let normed = Array2::ones((2, client.config().width));
         assert_eq!(client.logits(normed.view()).dim(), (2, rows));
         assert_eq!(read.uncovered(&[0, 1, 2, 3]), client.uncovered(&[0, 1, 2, 3]));
+        assert_eq!(read.tokenizer().chat_template(), tokenizer.chat_template());
+        // A template may refuse any message. What it makes public does not depend on private ones.
+        let public = |question: &str| {
+            let messages = [Message::new("system", "Be kind."), Message::new("user", question)];
+            tokenizer.prompt(&messages, 1, &Rendering::default()).map(|prompt| prompt.public)
+        };
+        if let (Ok(one), Ok(other)) = (public("Why?"), public("How long is it?")) {
+            assert_eq!(one, other);
+        }
         read_text(tokenizer);
         true
     },
@@ -47,6 +56,8 @@ pub static CLIENT: Target = Target {
         let seed = |tied| {
             let LoadedModel { model, tokenizer } = small_model(tied);
             let directory = Directory::empty();
+            let template = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}";
+            let tokenizer = tokenizer.with_chat_template_source(template).expect("a template");
             let client = ClientModel::new(&RotatedModel::new(model, vec![1]), tokenizer);
             client.with_coverage(Coverage::new([1, 2, 5])).save(directory.path()).expect("saves");
             saved(&directory, &CLIENT_FILES)

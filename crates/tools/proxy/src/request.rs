@@ -452,6 +452,8 @@ mod tests {
             (json!({"n": 9}), "n: found 9, needed 1 to 8"),
             (json!({"max_tokens": 0}), "max_tokens"),
             (json!({"logprobs": 3}), "true or false"),
+            (json!({"stop": vec!["a"; 17]}), "at most 16 strings"),
+            (json!({"stop": "a".repeat(257)}), "of 256 bytes"),
             (json!({"top_logprobs": 3}), "\"logprobs\": true"),
             (json!({"logprobs": true, "top_logprobs": 21}), "at most 20"),
             (json!({"logit_bias": {"cat": 1}}), "ids of tokens"),

@@ -205,11 +205,6 @@ fn usage_object(usage: Usage) -> Value {
     })
 }
 
-/// A failure within a stream.
-pub(crate) fn failed(failure: &Failure) -> Value {
-    failure.object()
-}
-
 /// Vectors of texts.
 pub(crate) fn embeddings(model: &str, vectors: &[Vec<f32>], base64: bool) -> Value {
     let vector = |vector: &Vec<f32>| {

@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::request::{Asked, EmbeddingsAsked};
-use crate::response::{Kind, Writer, embeddings, failed};
+use crate::response::{Kind, Writer, embeddings};
 use crate::worker::{Event, Job};
 use crate::{MAX_WAITING, Options};
 
@@ -157,8 +157,7 @@ async fn answer(routes: &Routes, kind: Kind, asked: Asked) -> Result<Response, F
     let (events, answered) = mpsc::unbounded_channel();
     let (streamed, usage) = (asked.stream, asked.usage);
     let writer = Writer::new(kind, &routes.model, seconds(), asked.choices, Arc::clone(&routes.client))?;
-    let job = Job::new(asked, events);
-    routes.jobs.try_send(job).map_err(|error| match error {
+    routes.jobs.try_send(Job { asked, events }).map_err(|error| match error {
         TrySendError::Full(_) => Failure::full(MAX_WAITING),
         TrySendError::Closed(_) => Failure::unavailable("the proxy is ending"),
     })?;
@@ -203,7 +202,7 @@ async fn stream_of(
             Event::Ended { choice, end } => vec![writer.last(choice, end)],
             Event::Finished(taken) if usage => vec![writer.usage(taken), Value::Null],
             Event::Finished(_) => vec![Value::Null],
-            Event::Failed(failure) => vec![failed(&failure)],
+            Event::Failed(failure) => vec![failure.object()],
         };
         stream::iter(objects)
     });

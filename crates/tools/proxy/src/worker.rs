@@ -11,7 +11,7 @@ use unspoken_llama_model::{ClientModel, Probabilities, Prompt};
 use unspoken_protocol::ClientHalf;
 
 use crate::failure::Failure;
-use crate::request::{Asked, Source};
+use crate::request::Asked;
 
 /// A service that a proxy asks.
 pub trait Service: Send {
@@ -53,16 +53,8 @@ pub struct Served {
 
 /// A request, and where its answer goes.
 pub(crate) struct Job {
-    pub text: Source,
-    pub wanted: Wanted,
-    pub choices: usize,
+    pub asked: Asked,
     pub events: UnboundedSender<Event>,
-}
-
-impl Job {
-    pub fn new(asked: Asked, events: UnboundedSender<Event>) -> Self {
-        Job { text: asked.text, wanted: asked.wanted, choices: asked.choices, events }
-    }
 }
 
 /// A part of an answer.
@@ -152,14 +144,14 @@ impl<S: Service> Worker<S> {
 
     fn answer(&mut self, job: &Job) -> Result<(), Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let prompt = job.text.prompt(self.model.tokenizer(), self.options.public_system, now as i64)?;
-        let sampling = seeded(job.wanted.sampling.clone())?;
+        let prompt = job.asked.text.prompt(self.model.tokenizer(), self.options.public_system, now as i64)?;
+        let sampling = seeded(job.asked.wanted.sampling.clone())?;
         let (start, before) = (Instant::now(), self.service.bytes());
         self.served += 1;
         let mut served = Served { number: self.served, public: prompt.public.clone(), ..Served::default() };
         let mut usage = Usage::default();
-        let result = (0..job.choices).try_for_each(|choice| {
-            let mut wanted = job.wanted.clone();
+        let result = (0..job.asked.choices).try_for_each(|choice| {
+            let mut wanted = job.asked.wanted.clone();
             wanted.sampling = sampling.clone();
             // Each choice has a seed of its own.
             wanted.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));

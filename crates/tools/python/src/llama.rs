@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use unspoken_chat::{ChatClient, ChatError, Conversation, PrivateGeneration, Question, Wanted};
+use unspoken_chat::{ChatClient, ChatError, Conversation, PrivateGeneration, PromptTokens, Question, Wanted};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
 use unspoken_llama_model::{ClientModel, InputError, Message, Probabilities, Prompt, Rendering, Scored};
 use unspoken_protocol::AnyHalf;
@@ -49,19 +49,18 @@ impl LlamaModel {
         Ok(LlamaPrompt(prompt.map_err(|error| ConfigurationError::new_err(error.to_string()))?))
     }
 
+    /// The public and the private tokens of a prompt, and the texts of those that the preparation of the model never
+    /// ran.
+    fn read(&self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>, Vec<String>)> {
+        let tokens = py.detach(|| PromptTokens::of(&self.0, &prompt.0, 1)).map_err(refused)?;
+        Ok((tokens.public.clone(), tokens.private.to_vec(), tokens.uncovered(&self.0)))
+    }
+
     /// A conversation with this model. With `kept` its session stays at the service when a text has ended.
     fn conversation(&self, kept: bool) -> PyResult<LlamaConversation> {
         let state = Conversation::new(Arc::clone(&self.0), kept);
         let state = state.map_err(|error| Failure::from(ClientError::of_application(error)))?;
-        Ok(LlamaConversation {
-            state,
-            model: Arc::clone(&self.0),
-            most: 0,
-            reporter: None,
-            query_bytes: 0,
-            answer_bytes: 0,
-            seconds: 0.0,
-        })
+        Ok(LlamaConversation { state, most: 0, reporter: None, query_bytes: 0, answer_bytes: 0, seconds: 0.0 })
     }
 
     /// Refuses options of `SamplingOptions` that cannot be used with this model.
@@ -91,7 +90,6 @@ pub(crate) struct LlamaPrompt(Prompt);
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct LlamaConversation {
     state: Conversation,
-    model: Arc<ClientModel>,
     most: usize,
     reporter: Option<Reporter>,
     query_bytes: u64,
@@ -101,13 +99,6 @@ pub(crate) struct LlamaConversation {
 
 #[pymethods]
 impl LlamaConversation {
-    /// The public and the private tokens of a prompt, and the texts of those that the preparation of the model never
-    /// ran.
-    fn read(&self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>, Vec<String>)> {
-        let tokens = py.detach(|| self.state.read(&prompt.0, 1)).map_err(refused)?;
-        Ok((tokens.public.clone(), tokens.private.to_vec(), tokens.uncovered(&self.model)))
-    }
-
     /// Whether another text may begin.
     #[getter]
     fn idle(&self) -> bool {

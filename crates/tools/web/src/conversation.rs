@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unspoken_chat::{Answer, ChatClient, ChatError, PrivateGeneration, Wanted, seeded};
+use unspoken_chat::{Answer, ChatClient, ChatError, PrivateGeneration, PromptTokens, Wanted, seeded};
 use unspoken_llama_model::{ClientModel, Generation, Message, Prompt, Rendering, RotatedModel, Sampler, StopStream};
 use unspoken_protocol::ClientHalf;
 use wasm_bindgen::prelude::*;
@@ -155,7 +155,7 @@ pub(crate) fn continued_in_the_clear(
     wanted: Wanted,
 ) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::of(ChatError::from(error));
-    let tokens = Conversation::new(client, false)?.state.read(prompt, chunk).map_err(Failure::of)?;
+    let tokens = PromptTokens::of(client, prompt, chunk).map_err(Failure::of)?;
     let text = Zeroizing::new([tokens.public.as_slice(), &tokens.private].concat());
     let prompt = Zeroizing::new([client.prefix(), &text].concat());
     let sampling = seeded(wanted.sampling).map_err(Failure::of)?;
