@@ -142,10 +142,10 @@ impl Conversation {
     }
 
     /// The number of a prompt's private tokens that the service need not run again, in whole chunks. `None` if a text
-    /// has not ended, or the public part is another one, so that all runs again.
+    /// has not ended, its session is not kept, or the public part is another one, so that all runs again.
     pub fn reused(&self, prompt: &PromptTokens) -> Option<usize> {
         let generation = self.generation.as_ref()?;
-        let same = generation.end().is_some() && generation.public() == prompt.public;
+        let same = generation.is_idle() && generation.public() == prompt.public;
         same.then(|| generation.reused(&prompt.private, self.most_reused(generation, prompt)))
     }
 

@@ -27,15 +27,48 @@ use crate::worker::{Worker, WorkerOptions};
 /// Requests that wait for others, at most.
 const MAX_WAITING: usize = 16;
 
-/// Bytes of a key, at least.
-const LEAST_KEY: usize = 16;
+/// The key that requests must have.
+#[derive(Clone)]
+pub struct Key(Zeroizing<String>);
+
+impl Key {
+    /// Bytes of a key, at least.
+    const LEAST: usize = 16;
+
+    /// A key of one's own.
+    ///
+    /// # Errors
+    /// If it is short.
+    pub fn new(text: &str) -> io::Result<Self> {
+        if text.len() < Self::LEAST {
+            let found = format!("found a key of {} bytes, needed {} or more", text.len(), Self::LEAST);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, found));
+        }
+        Ok(Key(Zeroizing::new(text.to_owned())))
+    }
+
+    /// A new key: 32 random bytes.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *bytes).map_err(io::Error::other)?;
+        Ok(Key(Zeroizing::new(format!("sk-unspoken-{}", hex::encode(bytes.as_slice())))))
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// How a proxy serves.
 pub struct Options {
     /// The name of the model, as requests give it.
     pub model: String,
     /// The key that requests must have.
-    pub key: Zeroizing<String>,
+    pub key: Key,
     /// Sessions that are kept at the service, so that a conversation runs only what is new.
     pub sessions: usize,
     /// Tokens of an answer, at most, if the request does not say how many.
@@ -47,16 +80,6 @@ pub struct Options {
     pub tell_length: bool,
     /// Embeds texts, under its name.
     pub embedder: Option<(String, Embed)>,
-}
-
-/// A new key: 32 random bytes.
-///
-/// # Errors
-/// If the system has no randomness.
-pub fn new_key() -> io::Result<Zeroizing<String>> {
-    let mut bytes = Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *bytes).map_err(io::Error::other)?;
-    Ok(Zeroizing::new(format!("sk-unspoken-{}", hex::encode(bytes.as_slice()))))
 }
 
 /// A listener on this machine only.
@@ -75,7 +98,7 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// machine for it.
 ///
 /// # Errors
-/// If the listener fails, or the key is short.
+/// If the listener fails.
 pub async fn serve(
     listener: TcpListener,
     options: Options,
@@ -84,10 +107,6 @@ pub async fn serve(
     log: impl FnMut(&Served) + Send + 'static,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    if options.key.len() < LEAST_KEY {
-        let found = format!("found a key of {} bytes, needed {LEAST_KEY} or more", options.key.len());
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, found));
-    }
     let (jobs, waiting) = mpsc::channel(MAX_WAITING);
     let Options { public_system, tell_length, .. } = options;
     let kept = WorkerOptions { sessions: options.sessions.max(1), public_system, tell_length };

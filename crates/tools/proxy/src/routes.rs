@@ -19,13 +19,12 @@ use subtle::ConstantTimeEq;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Sender, UnboundedReceiver};
 use unspoken_llama_model::ClientModel;
-use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::request::{Asked, EmbeddingsAsked};
 use crate::response::{Kind, Writer, embeddings};
 use crate::worker::{Event, Job};
-use crate::{MAX_WAITING, Options};
+use crate::{Key, MAX_WAITING, Options};
 
 /// Bytes of a request, at most.
 const MAX_BODY: usize = 4 << 20;
@@ -36,7 +35,7 @@ pub type Embed = Box<dyn Fn(&[String]) -> Result<Vec<Vec<f32>>, String> + Send +
 /// What the routes know.
 pub(crate) struct Routes {
     model: String,
-    key: Zeroizing<String>,
+    key: Key,
     /// Tokens of an answer if nothing is said.
     tokens: usize,
     started: u64,
@@ -87,7 +86,7 @@ pub(crate) fn router(routes: Routes) -> Router {
 async fn check_key(State(routes): State<Arc<Routes>>, request: Request, next: Next) -> Response {
     let found = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let found = found.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    if !bool::from(found.trim().as_bytes().ct_eq(routes.key.as_bytes())) {
+    if !bool::from(found.trim().as_bytes().ct_eq(routes.key.as_str().as_bytes())) {
         return Failure::unauthorized().into_response();
     }
     next.run(request).await

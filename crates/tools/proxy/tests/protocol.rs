@@ -208,6 +208,7 @@ async fn what_is_wrong_is_told_in_the_form_of_the_protocol() {
         let (status, answer) = setting.post("/v1/completions", body.clone()).await;
         assert_eq!((status, answer["error"]["type"].as_str()), (503, Some("server_error")), "{answer}");
     }
+    assert!(unspoken_proxy::Key::new("sk-short").is_err());
     let error = unspoken_proxy::listen("0.0.0.0:0".parse().unwrap()).await.unwrap_err().to_string();
     assert!(error.contains("needed one of this machine alone"), "{error}");
 }

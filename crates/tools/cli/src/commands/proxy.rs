@@ -10,7 +10,7 @@ use indicatif::DecimalBytes;
 use unspoken_chat::ChatClient;
 use unspoken_client::{Progress, ServiceClient};
 use unspoken_llama_model::ClientModel;
-use unspoken_proxy::{Options, RemoteService, Served, listen, new_key, serve};
+use unspoken_proxy::{Key, Options, RemoteService, Served, listen, serve};
 use zeroize::Zeroizing;
 
 use super::connection::Target;
@@ -29,7 +29,7 @@ const SHOWN: usize = 60;
 /// Editors, libraries and command-line tools that speak this protocol work unchanged: give them the address and the key
 /// that this command prints. The service sees neither messages nor answers. It sees messages that are declared public,
 /// how many chunks of tokens the rest has, and the passes of each. Each pass takes seconds to minutes, so set long
-/// timeouts, or read answers as streams. The proxy listens on this machine only, and says on standard error what left
+/// timeouts. The proxy listens on this machine only, and says on standard error what left
 /// it. The first start generates and uploads keys, some gigabytes.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -75,16 +75,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         (name, Box::new(embed) as unspoken_proxy::Embed)
     });
-    let (key, printed) = match &arguments.key_file {
+    let key = match &arguments.key_file {
         Some(path) => {
             let text = unspoken_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
-            (Zeroizing::new(text.trim().to_owned()), None)
+            Key::new(Zeroizing::new(text).trim()).context("--key-file")?
         }
-        None => {
-            let key = new_key()?;
-            (key.clone(), Some(key))
-        }
+        None => Key::random()?,
     };
+    anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    // A mistake must not cost a key upload.
+    let listener = runtime.block_on(listen(arguments.listen)).context("--listen")?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -93,7 +94,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     bars.finish();
     let options = Options {
         model: application.clone(),
-        key,
+        key: key.clone(),
         sessions: arguments.sessions,
         tokens: arguments.max_tokens,
         public_system: arguments.public_system,
@@ -109,21 +110,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if model.tokenizer().chat_template().is_none() {
         note("model       has no template of conversations: /v1/chat/completions refuses, /v1/completions answers");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(async {
-        let listener = listen(arguments.listen).await.context("--listen")?;
-        println!("OPENAI_BASE_URL=http://{}/v1", listener.local_addr()?);
-        if let Some(key) = printed {
-            println!("OPENAI_API_KEY={}", *key);
+    println!("OPENAI_BASE_URL=http://{}/v1", listener.local_addr()?);
+    if arguments.key_file.is_none() {
+        println!("OPENAI_API_KEY={}", key.as_str());
+    }
+    note(&format!("model       {application:?}"));
+    let end = async move {
+        while !cancel.is_cancelled() {
+            tokio::time::sleep(PAUSE).await;
         }
-        note(&format!("model       {application:?}"));
-        let end = async move {
-            while !cancel.is_cancelled() {
-                tokio::time::sleep(PAUSE).await;
-            }
-        };
-        serve(listener, options, service, model, |served| note(&line(served)), end).await.context("serve")
-    })
+    };
+    let log = |served: &Served| note(&line(served));
+    runtime.block_on(serve(listener, options, service, model, log, end)).context("serve")
 }
 
 /// What left this machine for a request.

@@ -12,7 +12,7 @@ use unspoken_llama::{Circuit, Design, DesignOptions, Margins, Sample, calibrate}
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{ChatTemplate, ClientModel, Generation, RotatedModel, rotate};
 use unspoken_protocol::{Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Request, ServerHalf};
-use unspoken_proxy::{Failure, Options, Served, Service};
+use unspoken_proxy::{Failure, Key, Options, Served, Service};
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 pub const MODEL: &str = "chat/stories";
@@ -111,7 +111,7 @@ pub fn options() -> Options {
     };
     Options {
         model: MODEL.to_owned(),
-        key: KEY.to_owned().into(),
+        key: Key::new(KEY).unwrap(),
         sessions: 2,
         tokens: 4,
         public_system: false,

@@ -85,7 +85,8 @@ impl Asking<'_> {
                 talked => talked?,
             }
         }
-        self.close(&mut client, &mut conversation)
+        self.close(&mut client, &mut conversation);
+        Ok(())
     }
 
     fn system(&self) -> Option<Message> {
@@ -123,7 +124,7 @@ impl Asking<'_> {
     }
 
     /// Ends the session, if the service can be reached.
-    fn close(&mut self, client: &mut ServiceClient<ChatClient>, conversation: &mut Conversation) -> anyhow::Result<()> {
+    fn close(&mut self, client: &mut ServiceClient<ChatClient>, conversation: &mut Conversation) {
         conversation.close();
         if let Some(question) = conversation.question() {
             let mut seen = Seen::default();
@@ -131,7 +132,6 @@ impl Asking<'_> {
                 note("session     the service was not told that it has ended; it forgets it after a while");
             }
         }
-        Ok(())
     }
 
     /// The next line; `None` at the end of the input, and after an interrupt.
