@@ -2,9 +2,10 @@
 //!
 //! A polynomial is right on its interval only. A value outside the interval makes the slots of its ciphertext wrong,
 //! often by many orders of magnitude. The description has a bound of the results: twice the largest results that the
-//! preparation saw, times their margin. Decrypted values beyond it, also in unused slots, are an error, not a text.
-//! Such an error is final: the client asks nothing more, because each refusal tells a dishonest service something about
-//! the text. That holds also when the description changes.
+//! preparation saw, times their margin. Decrypted values beyond it, also in unused slots, are an error, not a text. The
+//! imaginary parts have the service's check of the pass: they exceed the bound if a value has left its interval, also
+//! where the results do not look wrong. Such an error is final: the client asks nothing more, because each refusal tells
+//! a dishonest service something about the text. That holds also when the description changes.
 //!
 //! The description says how few public tokens a session may have: client and server refuse fewer before a pass. The
 //! client's half of a model says which tokens its preparation ran, and callers warn of others.
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ckks::{Complex64, Slots};
+use unspoken_encrypted_llama::RESULT_BOUND;
 use unspoken_llama_model::ClientModel;
 use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError, read_every};
 use unspoken_ring::{SecretRng, declassify};
@@ -23,7 +25,7 @@ use unspoken_rlwe::{CompactQuerySecret, RlweError, SeededSmallRingKeys};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::constant_time;
-use crate::description::{Description, RESULT_BOUND};
+use crate::description::Description;
 use crate::error::ChatError;
 use crate::message::{ChatRequest, Reply};
 use crate::session_id::SessionId;
@@ -205,12 +207,13 @@ impl ChatClient {
     fn decrypt_logits(&self, vectors: &[Vec<u8>]) -> Result<Logits, ChatError> {
         let slots = read_every(vectors.iter().map(|vector| self.keyring.open(vector)))?;
         let unit = self.description.result_unit();
-        // Imaginary parts too: in a sound answer they are zero but for the noise.
+        // Imaginary parts too, which have the check of the pass.
         let parts = slots.iter().flat_map(|slots| slots.iter().flat_map(|slot| [slot.re, slot.im]));
         self.keyring.check_bound(parts.map(|part| part * unit)).map_err(|_| {
             let most = self.description.header().bound();
             ChatError::unreadable(
-                "numbers that no sound pass gives, or that other keys encrypt",
+                "numbers that no sound pass gives, or that other keys encrypt; most often, this text is unlike the \
+                 texts for which the model was prepared, and the next token may be wrong",
                 format!("at most {most:e}; prepare the model on more text of this kind"),
             )
         })?;

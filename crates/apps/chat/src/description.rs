@@ -32,10 +32,6 @@ const MAX_SMALL_KEY_BYTES: usize = 512 << 20;
 /// What is needed where a kind is unknown.
 const NEWER: &str = "kind 0 or 1; update the older side";
 
-/// Results may exceed the largest results of the preparation by this factor times the margin of their unit. An answer
-/// with larger ones is an error for the client.
-pub(crate) const RESULT_BOUND: f64 = 2.0;
-
 /// Most chunks of a session that a client accepts: the largest contexts have fewer.
 const MAX_CHUNKS: u32 = 1 << 20;
 

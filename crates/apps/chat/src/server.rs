@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use unspoken_ckks::{Arithmetic, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_encrypted_llama::{
-    EmbeddingLookup, EncryptedEvaluator, PassArithmetic, PassEvaluator, PassProgram, Requirements, TokenEncoding,
+    EmbeddingLookup, EncryptedEvaluator, PassArithmetic, PassEvaluator, PassProgram, RESULT_BOUND, Requirements,
+    TokenEncoding,
 };
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::{KvCache, Model};
@@ -22,7 +23,7 @@ use unspoken_rlwe::{CompactQuery, KeyStorage};
 pub use self::options::{PassInput, ServedModel, ServerOptions, small_degree};
 use self::public::PublicCaches;
 use self::state::{SessionEntry, State, StoredSessions};
-use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
+use crate::description::{Description, PLAN, PROTOCOL};
 use crate::error::ChatError;
 use crate::keys::{self, ChatKeys};
 use crate::message::Reply;
@@ -395,6 +396,7 @@ fn requirements(
         let few = program.requirements(encoder, prefix, chunks)?;
         all.keys.extend(&few.keys);
         all.bootstraps = all.bootstraps.max(few.bootstraps);
+        all.check_limit = all.check_limit.max(few.check_limit);
         all.working_bytes = all.working_bytes.max(few.working_bytes);
         all.session_bytes = all.session_bytes.max(few.session_bytes);
     }

@@ -8,6 +8,7 @@ use unspoken_ckks::{Arithmetic, CkksError, Polynomial};
 use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Function, Place, Quantity, Shape, TensorArithmetic};
 
+use crate::check::Check;
 use crate::error::PassError;
 use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns};
@@ -100,6 +101,8 @@ pub struct PassArithmetic<'a, M: PassEvaluator> {
     tensors: usize,
     /// The numbers of the arranged keys and values of each layer.
     caches: Vec<[usize; 2]>,
+    /// Whether arguments of polynomials were in their intervals.
+    pub(crate) check: Check<M::Vector>,
 }
 
 impl<'a, M> PassArithmetic<'a, M>
@@ -141,8 +144,8 @@ where
     /// A pass of which others run the steps before `step`.
     pub(crate) fn from_step(context: Context<'a, M>, session: &'a mut Session<M::Vector>, step: usize) -> Self {
         let caches = vec![[0; 2]; context.program.config().layers];
-        let (steps, tensors) = (Vec::new(), 0);
-        PassArithmetic { context, session, bootstraps: 0, watch: None, elsewhere: step, steps, tensors, caches }
+        let (steps, tensors, check) = (Vec::new(), 0, Check::new());
+        PassArithmetic { context, session, bootstraps: 0, watch: None, elsewhere: step, steps, tensors, caches, check }
     }
 
     /// The number of the next step.
@@ -188,7 +191,8 @@ where
         Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number(), place }
     }
 
-    /// Runs the whole pass on the vectors of its input, and returns the vectors of its [`PassProgram::result`].
+    /// Runs the whole pass on the vectors of its input, and returns the vectors of its [`PassProgram::result`] with the
+    /// [check](PassArithmetic::checked).
     ///
     /// # Errors
     /// If a step cannot run, or was cancelled.
@@ -200,7 +204,32 @@ where
             Quantity::Logits => program.circuit.logits(self, &normed)?,
             _ => normed,
         };
-        Ok(result.into_vectors())
+        self.checked(result.into_vectors())
+    }
+
+    /// Vectors of a result of this pass, with its check: imaginary parts beyond [`RESULT_BOUND`](crate::RESULT_BOUND)
+    /// say that an argument of a polynomial was outside its interval, so that the result may be wrong.
+    ///
+    /// # Errors
+    /// If the evaluator was cancelled.
+    pub fn checked(&self, result: Vec<M::Vector>) -> Result<Vec<M::Vector>, PassError> {
+        Ok(self.context.checked(result, &self.check)?)
+    }
+
+    /// Arguments of polynomials that the check sums in each slot: at most so much if all are in their intervals.
+    pub fn check_terms(&self) -> usize {
+        self.check.terms()
+    }
+
+    /// What the check of a slot may not exceed: imaginary parts of results are [`RESULT_BOUND`](crate::RESULT_BOUND)
+    /// there.
+    pub fn check_limit(&self) -> f64 {
+        self.check.limit()
+    }
+
+    /// The check so far.
+    pub(crate) fn into_check(self) -> Check<M::Vector> {
+        self.check
     }
 
     /// Vectors that this process bootstrapped so far. Heads that other processes ran do not count.
@@ -471,8 +500,10 @@ where
         let polynomials = self.context.program.units.polynomials(place).unwrap_or_default();
         let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
         let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(levels)])?;
-        let result = self.context.functions(place, &inputs[0]).map_err(|error| error.at(place))?;
-        Ok(self.finished(place, input.shape, result))
+        let found = self.context.functions(place, &inputs[0]).map_err(|error| error.at(place))?;
+        let checked = self.context.check(&mut self.check, &found.doubled);
+        checked.map_err(|error| PassError::Arithmetic { place, error })?;
+        Ok(self.finished(place, input.shape, found.values))
     }
 
     fn sum_squares(&mut self, input: &Self::Tensor, _: f64, _: f64, place: Place) -> Result<Self::Tensor, PassError> {

@@ -4,6 +4,7 @@ use unspoken_ckks::{Arithmetic, CkksError, SCALE_TOLERANCE};
 use unspoken_llama::{Place, Quantity};
 
 use crate::arithmetic::{PassArithmetic, Tensor};
+use crate::check::Evaluated;
 use crate::error::PassError;
 use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns};
@@ -44,7 +45,9 @@ impl PassPlace<'_> {
                     return Err(refused(format!("{} vectors of a function", part.vectors.len()), "one"));
                 }
                 let all = Blocks::all(&self.program.layout);
-                self.context(evaluator, all)?.function(*place, *index, &part.vectors)
+                let Evaluated { values, doubled } =
+                    self.context(evaluator, all)?.function(*place, *index, &part.vectors)?;
+                Ok([values, doubled].concat())
             }
             PartTask::Heads { layer, block, step } => self.heads(evaluator, (*layer, *block, *step), &part.vectors),
         }
@@ -94,7 +97,8 @@ impl PassPlace<'_> {
         session.chunk = self.chunk;
         let mut pass = PassArithmetic::from_step(context, &mut session, step);
         let queries = pass.queries(layer, queries);
-        Ok(circuit.heads(&mut pass, layer, &queries, &layer)?.into_vectors())
+        let sums = circuit.heads(&mut pass, layer, &queries, &layer)?.into_vectors();
+        Ok([sums, pass.into_check().into_sums()].concat())
     }
 }
 
@@ -133,7 +137,9 @@ where
             Ok(Part { task: PartTask::Heads { layer, block: context.blocks.first + block, step }, vectors })
         });
         let parts = parts.collect::<Result<Vec<_>, PassError>>()?;
-        let results = context.spread(parts)?;
+        let mut results = context.spread(parts)?;
+        let sums = results.iter_mut().map(|result| result.split_off(layout.parts)).collect();
+        context.check_of_heads(&mut self.check, sums)?;
         self.skip(operations);
         Ok(Some(results.concat()))
     }
@@ -204,7 +210,7 @@ where
     }
 
     /// A function of each vector, in several processes if there are several of them.
-    pub fn functions(&self, place: Place, input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
+    pub fn functions(&self, place: Place, input: &[M::Vector]) -> Result<Evaluated<M::Vector>, PassError> {
         if self.evaluator.processes() == 1 || input.len() == 1 {
             return self.function(place, 0, input);
         }
@@ -213,6 +219,8 @@ where
             task: PartTask::Function { place, index: first + index },
             vectors: vec![vector.clone()],
         });
-        Ok(self.spread(parts.collect())?.concat())
+        let results = self.spread(parts.collect())?;
+        let [values, doubled] = [0, 1].map(|which| results.iter().map(|result| result[which].clone()).collect());
+        Ok(Evaluated { values, doubled })
     }
 }

@@ -37,8 +37,9 @@ pub struct Dimensions<'a> {
     pub small_degree: usize,
 }
 
-/// Layers that are counted one by one. Those between the first and the last do the same work.
-const COUNTED: usize = 3;
+/// Layers that are counted one by one. Those between the second and the last do the same work: the first one begins at
+/// another level, and in the second one levels may still fall to where they stay.
+const COUNTED: usize = 4;
 
 impl Dimensions<'_> {
     /// Counts the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks after `public`
@@ -92,15 +93,15 @@ impl Dimensions<'_> {
     }
 }
 
-/// The steps of `layers` layers and of the head from those of [`COUNTED`] layers: those of the second one repeat.
+/// The steps of `layers` layers and of the head from those of [`COUNTED`] layers: those of the last but one repeat.
 fn repeated(steps: &[ExplainedStep], layers: usize) -> Vec<ExplainedStep> {
     let more = layers - COUNTED;
     let ends = |step: &ExplainedStep| step.places.iter().any(|place| place.quantity == Quantity::Residual);
     let mut all = Vec::new();
     for (layer, part) in steps.split_inclusive(ends).enumerate() {
         let by = match layer {
-            0 => 0..=0,
-            1 => 0..=more,
+            layer if layer + 2 < COUNTED => 0..=0,
+            layer if layer + 2 == COUNTED => 0..=more,
             _ => more..=more,
         };
         for by in by {

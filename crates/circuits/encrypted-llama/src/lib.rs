@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod attention;
+mod check;
 mod compute;
 mod count;
 mod decode;
@@ -24,6 +25,7 @@ mod spread;
 mod units;
 
 pub use arithmetic::{PassArithmetic, Tensor};
+pub use check::RESULT_BOUND;
 pub use count::{CountedPass, Dimensions};
 pub use error::PassError;
 pub use evaluator::{EncryptedEvaluator, PassEvaluator, SimulatedEvaluator};

@@ -24,10 +24,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use unspoken_ckks::{
     Arithmetic, CkksError, Complex64, InnerSum, LinearPlan, LinearTransform, Polynomial, PreparedVector,
-    SlotPolynomials, Steps, evaluate_slots, evaluate_to_scale,
+    SlotPolynomials, Steps, WithPower, evaluate_slots_with_power, evaluate_with_power,
 };
 use unspoken_llama::{Place, Quantity};
 
+use crate::check::Evaluated;
 use crate::error::PassError;
 use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns, Key, Layout};
@@ -157,7 +158,7 @@ where
     }
 
     /// A function at a place, of the vectors of a tensor from number `first` on.
-    pub fn function(&self, place: Place, first: usize, input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
+    pub fn function(&self, place: Place, first: usize, input: &[M::Vector]) -> Result<Evaluated<M::Vector>, PassError> {
         let found = self.program.units.polynomials(place);
         let polynomials = found
             .ok_or_else(|| PassError::Session { found: place.to_string(), needed: "the place of a function".into() })?;
@@ -166,18 +167,32 @@ where
             Quantity::Silu => self.coordinates(first + index, polynomials.len()),
             _ => self.heads(first + index),
         };
-        Ok(match (place.quantity, polynomials) {
+        let evaluated = match (place.quantity, polynomials) {
             (Quantity::Exponential | Quantity::Silu | Quantity::SoftmaxFactor(_), _) => {
                 self.slot_polynomials(input, polynomials, slots)?
             }
             (_, polynomials) => self.polynomial(input, &polynomials[0])?,
-        })
+        };
+        let (values, doubled) = evaluated.into_iter().unzip();
+        Ok(Evaluated { values, doubled })
+    }
+
+    /// The value of an evaluation, and what the check has of its argument.
+    fn evaluated(&self, found: WithPower<M::Vector>) -> Result<(M::Vector, M::Vector), CkksError> {
+        let doubled = self.doubled(&found.power)?;
+        Ok((found.value, doubled))
     }
 
     /// One polynomial of all slots.
-    fn polynomial(&self, input: &[M::Vector], polynomial: &Polynomial) -> Result<Vec<M::Vector>, CkksError> {
+    fn polynomial(
+        &self,
+        input: &[M::Vector],
+        polynomial: &Polynomial,
+    ) -> Result<Vec<(M::Vector, M::Vector)>, CkksError> {
         let a = self.arithmetic();
-        self.each(input, |_, vector| evaluate_to_scale(a, vector, polynomial, a.parameters().scale()))
+        self.each(input, |_, vector| {
+            self.evaluated(evaluate_with_power(a, vector, polynomial, a.parameters().scale())?)
+        })
     }
 
     /// Polynomials of slots; 0 where a slot has none.
@@ -186,7 +201,7 @@ where
         input: &[M::Vector],
         polynomials: &[Polynomial],
         slots: impl Fn(usize) -> Vec<Option<usize>> + Sync,
-    ) -> Result<Vec<M::Vector>, CkksError> {
+    ) -> Result<Vec<(M::Vector, M::Vector)>, CkksError> {
         let a = self.arithmetic();
         let zero = Polynomial::chebyshev(&[], -1.0, 1.0)?;
         // One of the largest degree is always there, so that all vectors take the same levels.
@@ -204,7 +219,8 @@ where
             let own: Vec<Polynomial> =
                 used.iter().map(|index| index.map_or(&zero, |index| &polynomials[index]).clone()).collect();
             let slots = slots.iter().map(|index| used.binary_search(index).unwrap_or_default()).collect();
-            evaluate_slots(a, vector, &SlotPolynomials::new(&own, slots)?, a.parameters().scale())
+            let polynomials = SlotPolynomials::new(&own, slots)?;
+            self.evaluated(evaluate_slots_with_power(a, vector, &polynomials, a.parameters().scale())?)
         })
     }
 

@@ -33,7 +33,8 @@ pub enum PartTask {
         /// The scale that the inputs had before the first half.
         scale: f64,
     },
-    /// The function of a place, of one vector of a tensor.
+    /// The function of a place, of one vector of a tensor. The results are its values, and a vector for the check of
+    /// the pass.
     Function {
         /// The place of its results.
         place: Place,
@@ -41,7 +42,7 @@ pub enum PartTask {
         index: usize,
     },
     /// What the heads of one vector attend to, for each part of the chunk. The vectors are queries, then keys, then
-    /// values.
+    /// values. The results are a vector for each part of the chunk, and sums of the check for each of them.
     Heads {
         /// The layer.
         layer: usize,
@@ -56,10 +57,11 @@ impl<V> Part<V> {
     /// Number of vectors that it computes.
     pub(crate) fn results(&self, layout: &Layout) -> usize {
         match &self.task {
-            PartTask::Refresh | PartTask::Function { .. } => self.vectors.len(),
+            PartTask::Refresh => self.vectors.len(),
+            PartTask::Function { .. } => 2 * self.vectors.len(),
             PartTask::Coefficients => 1,
             PartTask::Product { outputs, .. } => outputs.len() * layout.parts,
-            PartTask::Heads { .. } => layout.parts,
+            PartTask::Heads { .. } => 2 * layout.parts,
         }
     }
 }

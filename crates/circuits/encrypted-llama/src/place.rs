@@ -6,7 +6,7 @@
 //! softmax exceed 1 and are not. Two vectors share the linear maps of a bootstrap.
 //!
 //! `Dimensions` does the same for a model without weights, whose polynomials have given degrees (`unspoken llama plan
-//! --shape`): matrices and public tokens have no values then, and of more than three layers, which are alike, one in
+//! --shape`): matrices and public tokens have no values then, and of more than four layers, which are alike, one in
 //! the middle is counted. Tests compare this with programs that have weights: steps, levels, key switches and memory
 //! are the same.
 //!
@@ -70,6 +70,12 @@ impl PassProgram {
     }
 }
 
+/// Seconds on a grid on which all sums of a placement are exact: layers that are alike tie in the same way.
+fn on_grid(seconds: f64) -> f64 {
+    const STEPS: f64 = (1u64 << 30) as f64;
+    (seconds * STEPS).round() / STEPS
+}
+
 /// Part of a bootstrap's time that a step may cost more where its results are higher.
 const TOLERANCE: f64 = 1.0 / 256.0;
 
@@ -110,7 +116,7 @@ impl<'a> Prices<'a> {
         };
         let by_level = (0..=parameters.circuit_level()).map(switch).collect();
         let mut prices = Prices { program, encoder, public, model, refresh: [0.0; 2], by_level };
-        prices.refresh = [prices.refreshing(1)?, prices.refreshing(2)?];
+        prices.refresh = [on_grid(prices.refreshing(1)?), on_grid(prices.refreshing(2)?)];
         Ok(prices)
     }
 
@@ -176,7 +182,8 @@ impl<'a> Prices<'a> {
             let refreshed = refreshed.filter(|(refreshed, _)| **refreshed).map(|(_, count)| self.refreshes(*count));
             let refreshed: f64 = refreshed.sum();
             let after = readings[next - 1];
-            let (own, key_switches) = ((after.0 - before.0 - refreshed).max(0.0), after.1 - before.1);
+            let own = on_grid((after.0 - before.0 - refreshed).max(0.0));
+            let key_switches = after.1 - before.1;
             counted.push(CountedStep { step, own, refreshed, key_switches });
             before = after;
         }
@@ -208,7 +215,7 @@ impl<'a> Prices<'a> {
             placed.push(PlacedStep { inputs, outputs, ways: ways.collect::<Result<_, _>>()? });
         }
         let output = steps.last().map_or(0, |step| numbers[&step.outputs[0]]);
-        let tolerance = TOLERANCE * self.refresh[0];
+        let tolerance = on_grid(TOLERANCE * self.refresh[0]);
         Ok(Segment { ladder: Ladder { entry, top }, refresh, steps: placed, tolerance, input: 0, output })
     }
 
@@ -221,7 +228,7 @@ impl<'a> Prices<'a> {
         };
         // Rows are one level below the cache, which is the input after the tensors with vectors.
         let above: Vec<usize> = (0..step.inputs.len()).map(|input| usize::from(input >= step.vectors.len())).collect();
-        let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
+        let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(|level| on_grid(seconds(level))).collect();
         // Levels below the entry of bootstraps have other moduli than levels of circuits: scales grow there. One
         // product fits, of logits.
         let floor = if PassProgram::is_last(step.place) { 0 } else { entry };

@@ -117,7 +117,9 @@ impl PassProgram {
         let small = bootstrap.small_ring(small_degree, layout.tokens)?;
         let (transforms, matrices) = Default::default();
         let (circuit, placement) = (circuit.clone(), None);
-        Ok(PassProgram { circuit, model, layout, units, bootstrap, small, placement, transforms, matrices })
+        let program = PassProgram { circuit, model, layout, units, bootstrap, small, placement, transforms, matrices };
+        program.check_levels()?;
+        Ok(program)
     }
 
     /// The circuit.

@@ -17,6 +17,9 @@ pub struct Requirements {
     pub keys: KeyPlan,
     /// Vectors that a pass bootstraps.
     pub bootstraps: usize,
+    /// What the check of a pass may not exceed: a result is refused if the
+    /// [check](unspoken_llama::Comparison::largest_check) of one argument does.
+    pub check_limit: f64,
     /// Level and scale of the result.
     pub result: (usize, f64),
     /// Peak memory of a pass, beside keys, prepared data and the session.
@@ -53,14 +56,14 @@ impl PassProgram {
         let parameters = encoder.parameters();
         let simulator = Simulator::counting(encoder);
         let mut session = self.session();
-        let (mut working_bytes, mut bootstraps, mut result) = (0, 0, (0, 0.0));
+        let (mut working_bytes, mut bootstraps, mut check_limit, mut result) = (0, 0, 0.0, (0, 0.0));
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
                 let evaluator = SimulatedEvaluator::new(simulator, &self.bootstrap);
                 let mut pass =
                     PassArithmetic::new(&evaluator, self, Public::counted(public), &mut session, (true, chunks))?;
                 let results = pass.run(self.input_without_values(simulator)?)?;
-                bootstraps = pass.bootstraps();
+                (bootstraps, check_limit) = (pass.bootstraps(), pass.check_limit());
                 result = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));
                 Ok(())
             })?;
@@ -77,7 +80,7 @@ impl PassProgram {
         let sets = Columns::most_vectors(&self.layout, public, chunks.saturating_sub(1));
         let more_rows = sets.saturating_sub(counted_sets) as u64 * one_set;
         let session_bytes = session.vectors().map(of).sum::<u64>() + further + more_rows;
-        Ok(Requirements { keys, bootstraps, result, working_bytes, session_bytes })
+        Ok(Requirements { keys, bootstraps, check_limit, result, working_bytes, session_bytes })
     }
 
     /// The input of a pass that is only counted.

@@ -114,6 +114,15 @@ impl Approximation {
         Polynomial::chebyshev(&coefficients, interval.low, interval.high)
     }
 
+    /// The square of `T_2n` of an argument this far from the centre of its interval, over half its length, where `n` is
+    /// the greatest power of two that is at most the degree. It is at most 1 inside the interval, and grows outside as
+    /// fast as the square of the error. The check of an encrypted pass adds it up.
+    pub fn check(&self, distance: f64) -> f64 {
+        let doubled = 2 << self.degree.max(1).ilog2();
+        // Nothing inside is larger than the value at the ends.
+        (f64::from(doubled) * distance.max(1.0).acosh()).cosh().powi(2)
+    }
+
     /// Evaluates the polynomials, and counts the arguments outside their intervals. Masked scores give 0.
     pub(crate) fn evaluate(&self, input: &Tensor) -> (Array3<f32>, Escapes) {
         let mut output = input.0.clone();

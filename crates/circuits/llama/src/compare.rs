@@ -39,6 +39,9 @@ pub struct Comparison {
     divergence: f64,
     /// Largest error of a logit.
     pub logit_error: f64,
+    /// Where another token is the most likely one: by how much the logit of that token is below the largest one in the
+    /// clear, at most.
+    pub missed: f64,
     /// Arguments of each function, and how many left the intervals of their polynomials.
     pub escapes: BTreeMap<Place, Escapes>,
 }
@@ -64,6 +67,15 @@ impl Comparison {
         self.escapes.values().map(|escapes| escapes.escaped).sum()
     }
 
+    /// The largest term of the check of an encrypted pass ([`Approximation::check`](crate::Approximation::check)) of
+    /// all arguments. A pass is refused if the sum of all terms of a slot exceeds a limit, so it is if this does.
+    pub fn largest_check(&self, design: &Design) -> f64 {
+        let check = |(place, escapes): (&Place, &Escapes)| {
+            design.approximation(*place).map_or(0.0, |approximation| approximation.check(escapes.farthest))
+        };
+        self.escapes.iter().map(check).fold(0.0, f64::max)
+    }
+
     /// Whether the results are numbers. Values that left the interval of their polynomial may become infinite.
     pub fn is_finite(&self) -> bool {
         self.surprise.is_finite() && self.divergence.is_finite()
@@ -76,10 +88,12 @@ impl Comparison {
             self.surprise -= own[*next as usize];
             if own.iter().any(|value| value.is_nan()) {
                 self.divergence = f64::NAN;
-                self.logit_error = f64::INFINITY;
+                (self.logit_error, self.missed) = (f64::INFINITY, f64::INFINITY);
                 continue;
             }
-            self.same += usize::from(place_of_largest(&own) == place_of_largest(&reference));
+            let (found, right) = (place_of_largest(&own), place_of_largest(&reference));
+            self.same += usize::from(found == right);
+            self.missed = self.missed.max(f64::from(clear[right] - clear[found]));
             self.divergence += reference.iter().zip(&own).map(|(p, q)| p.exp() * (p - q)).sum::<f64>();
             let errors = row.iter().zip(clear).map(|(own, clear)| f64::from((own - clear).abs()));
             self.logit_error = errors.fold(self.logit_error, f64::max);

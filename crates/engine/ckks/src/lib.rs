@@ -45,7 +45,9 @@ pub use noise::NoiseModel;
 pub use num_complex::Complex64;
 pub use parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};
 pub use periodic::PeriodicPacking;
-pub use polynomial::evaluate::{evaluate, evaluate_slots, evaluate_to_scale};
+pub use polynomial::evaluate::{
+    WithPower, evaluate, evaluate_slots, evaluate_slots_with_power, evaluate_to_scale, evaluate_with_power,
+};
 pub use polynomial::slots::SlotPolynomials;
 pub use polynomial::{Polynomial, PolynomialBasis};
 pub use prepared::PreparedVector;

@@ -3,13 +3,14 @@
 #![allow(dead_code)] // Each test binary uses a part.
 
 pub mod run;
+pub mod unlike;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use ndarray::{Array1, Array2, Array3};
 use unspoken_ckks::Complex64;
-use unspoken_encrypted_llama::{PassArithmetic, PassError, PassEvaluator, PassProgram, Tensor};
+use unspoken_encrypted_llama::{PassArithmetic, PassError, PassEvaluator, PassProgram, RESULT_BOUND, Tensor};
 use unspoken_llama::{
     Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated,
     Tensor as ClearTensor, TensorArithmetic, calibrate,
@@ -26,10 +27,15 @@ pub struct Setting {
 
 pub const PUBLIC: usize = 40;
 
+/// The model stories260K as it was trained, and its tokenizer.
+pub fn stories260k() -> LoadedModel {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
+    load(&path, None).unwrap()
+}
+
 /// The first layers of stories260K, with `bits` of precision.
 pub fn setting(bits: f64, layers: usize) -> Setting {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
-    let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
+    let LoadedModel { mut model, tokenizer } = stories260k();
     let story = |name: &str, animal: &str| -> Sample {
         let prompt = format!("One day, {name} and a {animal} went to the park. They saw");
         let prompt = tokenizer.encode(&prompt).unwrap();
@@ -202,8 +208,19 @@ where
         let input = (self.pass.input(input), ClearTensor::activations(rows));
         let mut session = setting.circuit.session(&mut self).unwrap();
         let normed = setting.circuit.pass(&mut self, &mut session, input).unwrap();
-        if self.program.result().quantity == Quantity::Logits {
-            setting.circuit.logits(&mut self, &normed).unwrap();
+        let result = match self.program.result().quantity {
+            Quantity::Logits => setting.circuit.logits(&mut self, &normed).unwrap(),
+            _ => normed,
+        };
+        let checked = self.pass.checked(result.0.into_vectors()).unwrap();
+        for vector in &checked[..self.program.layout().parts] {
+            let unit = self.pass.check_limit() / RESULT_BOUND;
+            let slots = (self.decrypt)(vector);
+            let check = slots.iter().map(|slot| unit * slot.im);
+            // Arguments are in their intervals, most of them far from the ends: squares are as often small as large.
+            let (most, mean) = (check.clone().fold(0.0, f64::max), check.clone().sum::<f64>() / check.len() as f64);
+            let terms = self.pass.check_terms() as f64;
+            assert!(most < terms && (0.2..0.8).contains(&(mean / terms)), "{most} {mean} {terms}");
         }
         (self.rows, self.pass.bootstraps())
     }

@@ -31,7 +31,7 @@ fn seconds(steps: &[ExplainedStep]) -> [f64; 2] {
 
 #[test]
 fn dimensions_count_what_a_program_with_weights_does() {
-    // Five layers, of which three are counted; and heads that do not fit one vector.
+    // Five layers, of which four are counted; and heads that do not fit one vector.
     check(Arc::new(stories()), &[(8, 40, 1), (8, 100, 3)]);
     check(wide_heads(1100).model, &[(16, 20, 2)]);
 }

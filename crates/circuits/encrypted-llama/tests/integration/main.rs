@@ -1,5 +1,6 @@
 //! The tests of the crate through its public interface, in one binary.
 
+mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod count;

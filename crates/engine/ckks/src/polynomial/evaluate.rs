@@ -47,10 +47,35 @@ pub fn evaluate_to_scale<A: Arithmetic>(
     polynomial: &Polynomial,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
+    Ok(evaluate_with_power(arithmetic, input, polynomial, scale)?.value)
+}
+
+/// What an evaluation made: the value, and the greatest power of two among the powers of the variable.
+pub struct WithPower<V> {
+    /// The value of the polynomial.
+    pub value: V,
+    /// `T_n` (or `x^n`) of the variable, where `n` is the greatest power of two that is at most the degree; leading
+    /// coefficients that are zero do not count. It is `log2(n)` levels below the variable, so at least one level above
+    /// the value. `T_n` is at most 1 on the interval of the polynomial, and grows outside as fast as a polynomial of
+    /// its degree can.
+    pub power: V,
+}
+
+/// As [`evaluate_to_scale`], with a power that the evaluation made.
+///
+/// # Errors
+/// As for [`evaluate_to_scale`].
+pub fn evaluate_with_power<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomial: &Polynomial,
+    scale: f64,
+) -> Result<WithPower<A::Vector>, CkksError> {
     check_scale(OPERATION, scale)?;
     if polynomial.degree() == 0 {
         let zero = arithmetic.mul_constant(input, Complex64::default(), scale)?;
-        return arithmetic.add_constant(&zero, polynomial.coefficients()[0]);
+        let value = arithmetic.add_constant(&zero, polynomial.coefficients()[0])?;
+        return Ok(WithPower { value, power: input.clone() });
     }
     check_level(arithmetic.level(input), polynomial.depth())?;
     let variable = change_variable(arithmetic, input, polynomial)?;
@@ -71,6 +96,19 @@ pub fn evaluate_slots<A: Arithmetic>(
     polynomials: &SlotPolynomials,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
+    Ok(evaluate_slots_with_power(arithmetic, input, polynomials, scale)?.value)
+}
+
+/// As [`evaluate_slots`], with a power that the evaluation made.
+///
+/// # Errors
+/// As for [`evaluate_to_scale`].
+pub fn evaluate_slots_with_power<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomials: &SlotPolynomials,
+    scale: f64,
+) -> Result<WithPower<A::Vector>, CkksError> {
     check_scale(OPERATION, scale)?;
     check_level(arithmetic.level(input), polynomials.depth())?;
     let basis = PolynomialBasis::Chebyshev { low: -1.0, high: 1.0 };
@@ -89,14 +127,16 @@ fn evaluate_with<A: Arithmetic, M: Multiples>(
     basis: PolynomialBasis,
     (coefficients, multiples): (&[M::Coefficient], &M),
     scale: f64,
-) -> Result<A::Vector, CkksError> {
+) -> Result<WithPower<A::Vector>, CkksError> {
     let level = arithmetic.level(&variable);
     let chebyshev = basis != PolynomialBasis::Monomial;
     let plan = Plan::cheapest(arithmetic.parameters(), chebyshev, coefficients, level);
     let powers = make_powers(arithmetic, variable, &plan, basis)?;
     // The level of the last sum, one above the level of the result.
     let level = level - ceil_log2(coefficients.len()) + 1;
-    Steps { arithmetic, powers, multiples }.evaluate(&plan.root, level, scale)
+    let steps = Steps { arithmetic, powers, multiples };
+    let value = steps.evaluate(&plan.root, level, scale)?;
+    Ok(WithPower { value, power: steps.powers.into_greatest() })
 }
 
 /// Sums of powers times coefficients.

@@ -34,6 +34,14 @@ impl<V: Clone> Powers<V> {
         &self.powers[&k]
     }
 
+    /// The greatest power whose exponent is a power of two.
+    pub(super) fn into_greatest(mut self) -> V {
+        let greatest = self.powers.keys().rfind(|k| k.is_power_of_two()).copied().unwrap_or(1);
+        let power = self.powers.remove(&greatest).expect("the variable is always there");
+        drop(self.lowered);
+        Rc::unwrap_or_clone(power)
+    }
+
     /// Power `k` as an operand of an operation at `level`: itself, unless its primes lack some of that level.
     ///
     /// # Errors

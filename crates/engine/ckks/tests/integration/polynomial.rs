@@ -3,7 +3,7 @@
 use crate::common::{Client, REAL, STANDARD};
 use unspoken_ckks::{
     Arithmetic, CkksError, Complex64, Polynomial, Simulator, SlotPolynomials, evaluate, evaluate_slots,
-    evaluate_to_scale,
+    evaluate_to_scale, evaluate_with_power,
 };
 
 /// Evaluates a polynomial on slots in `[low, high]` at the lowest sufficient level. Checks that every error is below
@@ -190,5 +190,28 @@ fn every_slot_has_its_own_polynomial() {
         assert!(SlotPolynomials::new(&polynomials, vec![5]).is_err());
         assert!(SlotPolynomials::new(&polynomials, vec![]).is_err());
         assert!(SlotPolynomials::new(&polynomials[3..], vec![0]).is_err());
+    }
+}
+
+#[test]
+fn the_greatest_power_of_two_comes_with_the_value() {
+    let mut client = Client::new(STANDARD, 9);
+    let values: Vec<Complex64> = client.values(1.0).iter().map(|z| Complex64::from(z.re)).collect();
+    let simulator = Simulator::new(&client.encoder, 4);
+    let scale = client.parameters().scale();
+    for (degree, n) in [(0, 1u32), (1, 1), (2, 2), (3, 2), (4, 4), (15, 8), (16, 16), (31, 16)] {
+        let polynomial = Polynomial::chebyshev_approximation(|x| (x + 1.2).recip(), -1.0, 1.0, degree).unwrap();
+        let power = Polynomial::chebyshev(
+            &(0..=n).map(|k| Complex64::from(f64::from(u8::from(k == n)))).collect::<Vec<_>>(),
+            -1.0,
+            1.0,
+        );
+        let power = power.unwrap();
+        let input = simulator.encrypt(&values, 7, scale).unwrap();
+        let found = evaluate_with_power(&simulator, &input, &polynomial, scale).unwrap();
+        assert_eq!(simulator.level(&found.power), 7 - n.ilog2() as usize, "{degree}");
+        assert!(simulator.level(&found.value) < simulator.level(&found.power) || degree == 0, "{degree}");
+        let slots = found.power.exact().iter().zip(&values);
+        slots.for_each(|(slot, x)| assert!((slot - power.at(*x)).norm() < 1e-9, "{degree}: {slot} at {x}"));
     }
 }
