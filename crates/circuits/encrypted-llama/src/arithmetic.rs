@@ -420,6 +420,7 @@ where
         for (place, count) in places.iter().zip(&map.vectors) {
             let width = width_of(config, place.quantity);
             let vectors = vectors.by_ref().take(count * program.layout().parts).collect();
+            let vectors = self.context.plus_bias(*place, vectors)?;
             tensors.push(self.finished(*place, Shape { width, ..input.shape }, vectors));
         }
         Ok(tensors)

@@ -31,7 +31,7 @@ use unspoken_llama::{Place, Quantity};
 use crate::error::PassError;
 use crate::evaluator::PassEvaluator;
 use crate::layout::{Blocks, Columns, Key, Layout};
-use crate::linear::LinearPlaces;
+use crate::linear::{LinearPlaces, outputs_of};
 use crate::program::{PassProgram, TransformKey, TransformKind};
 use crate::public::Public;
 use crate::slot_map::SlotMap;
@@ -321,6 +321,18 @@ where
             Some(period) => Ok(self.apart(&results, (places.len(), period))?),
             None => Ok(results),
         }
+    }
+
+    /// Adds the bias of a linear map to its results, if it has one.
+    pub fn plus_bias(&self, place: Place, results: Vec<M::Vector>) -> Result<Vec<M::Vector>, PassError> {
+        let Some(bias) = self.program.bias(place) else { return Ok(results) };
+        let (layout, parts) = (self.layout(), self.parts());
+        let rows = outputs_of(self.program.config(), layout, place.quantity, 0);
+        let values = |index: usize| -> Vec<Complex64> {
+            let row = |dimension: usize| rows[index / parts][dimension].map_or(0.0, |row| bias[row]);
+            (0..layout.slots).map(|slot| Complex64::from(row(slot / layout.tokens))).collect()
+        };
+        Ok(self.each(&results, |index, vector| self.arithmetic().add_values(vector, &values(index)))?)
     }
 
     /// Takes `count` results apart that lie side by side in a vector, each in `period` dimensions, and repeats each

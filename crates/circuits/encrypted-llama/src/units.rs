@@ -11,7 +11,8 @@
 use std::f64::consts::SQRT_2;
 
 use unspoken_ckks::{CkksError, Complex64, Polynomial};
-use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity};
+use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity, linear_bias};
+use unspoken_llama_model::Model;
 
 /// Values of other text are larger than values of the calibration text. Bootstraps lose little precision beyond 1.
 const MARGIN: f64 = 1.2;
@@ -86,21 +87,35 @@ fn middle(interval: &Interval) -> f64 {
 struct Builder<'a> {
     circuit: &'a Circuit,
     design: &'a Design,
+    model: Option<&'a Model>,
     residual: f64,
 }
 
+/// The largest absolute value that a linear map gives before its bias is added; 0 without a bias.
+fn without_bias(design: &Design, model: Option<&Model>, place: Place) -> f64 {
+    let bias = model.and_then(|model| linear_bias(model, place));
+    let ranges = design.ranges().of(place).unwrap_or_default();
+    let before = bias.into_iter().flatten().zip(ranges).map(|(bias, range)| {
+        let bias = f64::from(*bias);
+        Interval { low: range.low - bias, high: range.high - bias }.largest()
+    });
+    before.fold(0.0, f64::max)
+}
+
 impl Units {
-    /// Units for the ranges of a design; `embedding` is the largest absolute value of the input.
-    pub fn new(circuit: &Circuit, design: &Design, embedding: f64) -> Result<Self, CircuitError> {
+    /// Units for the ranges of a design, for the embedding and the biases of a model.
+    pub fn new(circuit: &Circuit, design: &Design, model: Option<&Model>) -> Result<Self, CircuitError> {
         let layers = circuit.config().layers;
-        let mut residual = embedding;
+        let embedding = model.into_iter().flat_map(|model| &model.weights.embedding);
+        let mut residual = f64::from(embedding.fold(0.0f32, |most, value| most.max(value.abs())));
         for layer in 0..=layers {
+            residual = residual.max(without_bias(design, model, Place::new(layer, Quantity::AttentionOutput)));
             for quantity in [Quantity::Residual, Quantity::MiddleResidual] {
                 let seen = design.ranges().largest(Place::new(layer, quantity));
                 residual = residual.max(seen.unwrap_or(0.0));
             }
         }
-        let builder = Builder { circuit, design, residual: MARGIN * residual };
+        let builder = Builder { circuit, design, model, residual: MARGIN * residual };
         Ok(Units {
             residual: builder.residual,
             layers: (0..layers).map(|layer| builder.layer(layer)).collect::<Result<_, _>>()?,
@@ -121,6 +136,11 @@ impl Builder<'_> {
     fn largest(&self, place: Place) -> Result<f64, CircuitError> {
         let largest = self.design.ranges().largest(place).ok_or(CircuitError::NoRange { place })?;
         Ok((MARGIN * largest).max(f64::MIN_POSITIVE))
+    }
+
+    /// The unit of the result of a linear map, which must hold what the map gives before its bias is added, too.
+    fn of_map(&self, place: Place) -> Result<f64, CircuitError> {
+        Ok(self.largest(place)?.max(MARGIN * without_bias(self.design, self.model, place)))
     }
 
     /// The unit of each coordinate.
@@ -176,9 +196,9 @@ impl Builder<'_> {
         Ok(LayerUnits {
             attention_norm: self
                 .norm(layer, [Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, Quantity::AttentionNorm])?,
-            query: self.largest(at(Quantity::Query))?,
-            key: self.largest(at(Quantity::Key))?,
-            value: self.largest(at(Quantity::Value))?,
+            query: self.of_map(at(Quantity::Query))?,
+            key: self.of_map(at(Quantity::Key))?,
+            value: self.of_map(at(Quantity::Value))?,
             score: scores.intervals().iter().map(|i| (half(i), middle(i) / half(i))).collect(),
             exponential,
             rounds: (0..usize::from(rounds)).map(round).collect::<Result<_, _>>()?,

@@ -63,7 +63,8 @@ pub trait TensorArithmetic {
     /// Appends the rotated keys and the values of a chunk.
     fn append(&mut self, cache: &mut Self::Cache, keys: Self::Tensor, values: Self::Tensor) -> Result<(), Self::Error>;
 
-    /// Products with the weights of a place: `tokens x 1 x inputs` to `tokens x 1 x outputs`.
+    /// Products with the weights of a place, plus the bias of the place if it has one: `tokens x 1 x inputs` to
+    /// `tokens x 1 x outputs`.
     fn linear(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, Self::Error>;
 
     /// Several linear maps of one tensor, in the order of their places. An arithmetic may share work between them.

@@ -2,8 +2,8 @@
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::parallel::prelude::*;
-use ndarray::{Array2, Array3, Axis, Zip, s};
-use unspoken_llama_model::{KvCache, Model, linear, rotate_positions};
+use ndarray::{Array1, Array2, Array3, Axis, Zip, s};
+use unspoken_llama_model::{KvCache, Model, linear, rotate_positions, with_bias};
 
 use crate::arithmetic::{Function, Shape, TensorArithmetic};
 use crate::error::CircuitError;
@@ -65,6 +65,7 @@ impl<S: Steps> TensorArithmetic for FloatArithmetic<'_, S> {
 
     fn linear(&mut self, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
         let product = linear(input.rows(), linear_weights(self.model, place)?);
+        let product = with_bias(product, linear_bias(self.model, place));
         self.steps.result(product.insert_axis(Axis(0)), place)
     }
 
@@ -127,6 +128,18 @@ pub fn linear_weights(model: &Model, place: Place) -> Result<&Array2<f32>, Circu
         Quantity::FfnOutput => &layer.down,
         _ => return Err(CircuitError::NoWeights { place }),
     })
+}
+
+/// The bias of the linear map of a place, if it has one.
+pub fn linear_bias(model: &Model, place: Place) -> Option<&Array1<f32>> {
+    let vectors = &model.weights.layers.get(place.layer)?.attention;
+    match place.quantity {
+        Quantity::Query => vectors.query_bias.as_ref(),
+        Quantity::Key => vectors.key_bias.as_ref(),
+        Quantity::Value => vectors.value_bias.as_ref(),
+        Quantity::AttentionOutput => vectors.output_bias.as_ref(),
+        _ => None,
+    }
 }
 
 /// Scores of all heads. Scores with later tokens are `-inf`.

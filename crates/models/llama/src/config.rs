@@ -25,6 +25,26 @@ pub struct Config {
     pub norm_epsilon: f32,
     /// Angle of RoPE for each pair of coordinates of a head, in radians per position; scaling is applied.
     pub rope_frequencies: Vec<f64>,
+    /// What its attention has beside that of Llama. Files of models that have nothing do not state it.
+    #[serde(default, skip_serializing_if = "Attention::is_plain")]
+    pub attention: Attention,
+}
+
+/// What the attention of other families has beside that of Llama.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Attention {
+    /// Whether biases are added to queries, keys and values, before RoPE (Qwen 2).
+    pub input_biases: bool,
+    /// Whether a bias is added to what attention adds to the residual stream (Llama with `attention_bias`).
+    pub output_bias: bool,
+}
+
+impl Attention {
+    /// Whether it is the attention of Llama.
+    pub fn is_plain(&self) -> bool {
+        *self == Attention::default()
+    }
 }
 
 /// Bounds that a file must keep. They allow the largest published models.
@@ -49,11 +69,14 @@ impl Config {
         self.kv_heads * self.head_width
     }
 
-    /// Number of weights, the norms' gains included; a head that is tied to the embedding counts once.
+    /// Number of weights, biases and the norms' gains included; a head that is tied to the embedding counts once.
     pub fn parameters(&self, tied: bool) -> usize {
+        let Attention { input_biases, output_bias } = self.attention;
+        let biases = usize::from(input_biases) * (self.query_width() + 2 * self.kv_width())
+            + usize::from(output_bias) * self.width;
         let gains = (2 * self.layers + 1) * self.width;
         let embedding = if tied { 0 } else { self.vocabulary * self.width };
-        self.linear_weights() + embedding + gains
+        self.linear_weights() + embedding + gains + self.layers * biases
     }
 
     /// Number of weights of the linear maps of all layers and of the head.

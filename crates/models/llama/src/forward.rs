@@ -6,7 +6,7 @@ use crate::attention::{attend, rotate_positions};
 use crate::cache::KvCache;
 use crate::config::Config;
 use crate::error::InputError;
-use crate::linear::{in_pool, linear};
+use crate::linear::{in_pool, linear, with_bias};
 use crate::observe::{Observer, Step};
 use crate::weights::{LayerWeights, Weights};
 
@@ -112,9 +112,10 @@ impl Model {
         see(Step::Residual, residual.view());
         let normed = rms_norm(residual.view(), weights.attention_norm.view(), self.config.norm_epsilon);
         see(Step::AttentionNorm, normed.view());
-        let mut queries = linear(normed.view(), &weights.query);
-        let mut keys = linear(normed.view(), &weights.key);
-        let values = linear(normed.view(), &weights.value);
+        let own = &weights.attention;
+        let mut queries = with_bias(linear(normed.view(), &weights.query), own.query_bias.as_ref());
+        let mut keys = with_bias(linear(normed.view(), &weights.key), own.key_bias.as_ref());
+        let values = with_bias(linear(normed.view(), &weights.value), own.value_bias.as_ref());
         rotate_positions(&self.config, first, &mut queries);
         rotate_positions(&self.config, first, &mut keys);
         see(Step::Query, queries.view());
@@ -126,7 +127,7 @@ impl Model {
             see(Step::Score, scores.view());
         }
         see(Step::Attention, sums.view());
-        let output = linear(sums.view(), &weights.output);
+        let output = with_bias(linear(sums.view(), &weights.output), own.output_bias.as_ref());
         see(Step::AttentionOutput, output.view());
         *residual += &output;
     }

@@ -7,7 +7,7 @@ pub mod run;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ndarray::{Array1, Array2, Array3};
+use ndarray::{Array1, Array2, Array3, Axis};
 use unspoken_ckks::Complex64;
 use unspoken_encrypted_llama::{PassArithmetic, PassError, PassEvaluator, PassProgram, Tensor};
 use unspoken_llama::{
@@ -15,7 +15,7 @@ use unspoken_llama::{
     Tensor as ClearTensor, TensorArithmetic, calibrate,
 };
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{Config, Generation, LayerWeights, Model, Weights, rotate};
+use unspoken_llama_model::{Attention, AttentionVectors, Config, Generation, LayerWeights, Model, Weights, rotate};
 
 pub struct Setting {
     pub circuit: Circuit,
@@ -67,6 +67,7 @@ pub fn wide_heads(vocabulary: usize) -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..16).map(|pair| 0.7f64.powi(pair)).collect(),
+        attention: Attention::default(),
     })
 }
 
@@ -84,6 +85,7 @@ pub fn narrow_heads() -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..8).map(|pair| 0.5f64.powi(pair)).collect(),
+        attention: Attention::default(),
     })
 }
 
@@ -100,6 +102,24 @@ pub fn many_heads() -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..4).map(|pair| 0.6f64.powi(pair)).collect(),
+        attention: Attention::default(),
+    })
+}
+
+/// A model with random weights and this attention.
+pub fn other_attention(attention: Attention) -> Setting {
+    random(Config {
+        width: 64,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        head_width: 16,
+        ffn_width: 96,
+        vocabulary: 50,
+        context: 128,
+        norm_epsilon: 1e-6,
+        rope_frequencies: (0..8).map(|pair| 0.5f64.powi(pair)).collect(),
+        attention,
     })
 }
 
@@ -124,6 +144,7 @@ fn random(config: Config) -> Setting {
         gate: matrix(ffn, width, 2.0),
         up: matrix(ffn, width, 1.0),
         down: matrix(width, ffn, 2.0),
+        attention: vectors(&config, matrix),
     };
     let layers = vec![layer(&mut matrix), layer(&mut matrix)];
     let embedding = matrix(config.vocabulary, width, 12.0);
@@ -140,6 +161,18 @@ fn random(config: Config) -> Setting {
     let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
     let design = Design::new(&circuit, &ranges, &options).unwrap();
     Setting { circuit, model: Arc::new(model), design, held_out }
+}
+
+/// Random vectors of attention, as the configuration says.
+fn vectors(config: &Config, matrix: &mut dyn FnMut(usize, usize, f32) -> Array2<f32>) -> AttentionVectors {
+    let mut vector = |has: bool, length: usize| has.then(|| matrix(length, 1, 1.0).remove_axis(Axis(1)));
+    let Attention { input_biases, output_bias } = config.attention;
+    AttentionVectors {
+        query_bias: vector(input_biases, config.query_width()),
+        key_bias: vector(input_biases, config.kv_width()),
+        value_bias: vector(input_biases, config.kv_width()),
+        output_bias: vector(output_bias, config.width),
+    }
 }
 
 /// The setting that most tests use.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod count;
+mod families;
 mod lookup;
 mod spread;
 mod stories;

@@ -1,7 +1,7 @@
 //! `config.json`.
 
 use serde::Deserialize;
-use unspoken_llama_model::Config;
+use unspoken_llama_model::{Attention, Config};
 
 use super::json_scaling::JsonScaling;
 
@@ -17,8 +17,10 @@ pub(super) struct Json {
     intermediate_size: usize,
     vocab_size: usize,
     max_position_embeddings: Option<usize>,
-    /// Tokens that a token sees, itself among them, in models of Mistral.
+    /// Tokens that a token sees, itself among them.
     sliding_window: Option<usize>,
+    /// Whether a model of Qwen has a window. Files of all Qwen models state its length.
+    use_sliding_window: Option<bool>,
     rms_norm_eps: Option<f32>,
     pub rope_theta: Option<f64>,
     pub rope_scaling: Option<JsonScaling>,
@@ -33,8 +35,18 @@ pub(super) struct Json {
     pub eos_token_id: Option<Ids>,
 }
 
-/// The architectures that are read. Mistral is Llama with a window.
-const ARCHITECTURES: [&str; 2] = ["llama", "mistral"];
+/// The families that are read, by their `model_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Llama,
+    /// Llama with a window.
+    Mistral,
+    /// Llama with biases of queries, keys and values.
+    Qwen2,
+}
+
+const FAMILIES: [(&str, Family); 3] =
+    [("llama", Family::Llama), ("mistral", Family::Mistral), ("qwen2", Family::Qwen2)];
 
 /// What Hugging Face's Llama has where `config.json` does not say it.
 const DEFAULT_CONTEXT: usize = 2048;
@@ -61,11 +73,12 @@ impl Json {
     /// Dimensions and constants. The vocabulary is the number of rows of the embedding.
     pub fn config(&self) -> Result<Config, (String, String)> {
         let refuse = |found: String, needed: &str| Err((found, needed.to_owned()));
-        if !ARCHITECTURES.contains(&self.model_type.as_str()) {
-            return refuse(format!("model_type {:?}", self.model_type), "\"llama\" or \"mistral\"");
-        }
-        if self.attention_bias == Some(true) || self.mlp_bias == Some(true) {
-            return refuse("biases".into(), "a model without biases");
+        let Some((_, family)) = FAMILIES.iter().find(|(name, _)| *name == self.model_type) else {
+            let names: Vec<String> = FAMILIES.iter().map(|(name, _)| format!("{name:?}")).collect();
+            return Err((format!("model_type {:?}", self.model_type), format!("one of {}", names.join(", "))));
+        };
+        if self.mlp_bias == Some(true) {
+            return refuse("mlp_bias true".into(), "a model whose feed-forward network has no biases");
         }
         if let Some(activation) = self.hidden_act.as_ref().filter(|activation| *activation != "silu") {
             return refuse(format!("hidden_act {activation:?}"), "\"silu\"");
@@ -87,9 +100,31 @@ impl Json {
             context: self
                 .max_position_embeddings
                 .unwrap_or(DEFAULT_CONTEXT)
-                .min(self.sliding_window.unwrap_or(usize::MAX)),
+                .min(self.window(*family).unwrap_or(usize::MAX)),
             norm_epsilon: self.rms_norm_eps.unwrap_or(DEFAULT_NORM_EPSILON),
             rope_frequencies: self.frequencies(head_width)?,
+            attention: self.attention(*family)?,
         })
+    }
+
+    fn attention(&self, family: Family) -> Result<Attention, (String, String)> {
+        let stated = self.attention_bias == Some(true);
+        match family {
+            Family::Llama => Ok(Attention { input_biases: stated, output_bias: stated }),
+            Family::Mistral if stated => {
+                Err(("attention_bias true".into(), "false: models of Mistral have no biases".into()))
+            }
+            Family::Mistral => Ok(Attention::default()),
+            Family::Qwen2 => Ok(Attention { input_biases: true, ..Attention::default() }),
+        }
+    }
+
+    /// The length of the window, if there is one.
+    fn window(&self, family: Family) -> Option<usize> {
+        let has = match family {
+            Family::Llama | Family::Mistral => true,
+            Family::Qwen2 => self.use_sliding_window == Some(true),
+        };
+        self.sliding_window.filter(|_| has)
     }
 }

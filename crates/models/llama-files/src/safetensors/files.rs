@@ -135,6 +135,7 @@ impl Files {
         let bare = self.contains(embedding) && !self.contains(&format!("{PREFIX}{embedding}"));
         let prefix = if bare { "" } else { PREFIX };
         let in_layer = |layer: usize, name: &str| format!("{prefix}layers.{layer}.{name}.weight");
+        let bias = |layer: usize, name: &str| format!("{prefix}layers.{layer}.self_attn.{name}.bias");
         match tensor {
             TensorName::Embedding => format!("{prefix}{embedding}"),
             TensorName::AttentionNorm(layer) => in_layer(layer, "input_layernorm"),
@@ -146,6 +147,10 @@ impl Files {
             TensorName::Gate(layer) => in_layer(layer, "mlp.gate_proj"),
             TensorName::Up(layer) => in_layer(layer, "mlp.up_proj"),
             TensorName::Down(layer) => in_layer(layer, "mlp.down_proj"),
+            TensorName::QueryBias(layer) => bias(layer, "q_proj"),
+            TensorName::KeyBias(layer) => bias(layer, "k_proj"),
+            TensorName::ValueBias(layer) => bias(layer, "v_proj"),
+            TensorName::OutputBias(layer) => bias(layer, "o_proj"),
             TensorName::Norm => format!("{prefix}norm.weight"),
             TensorName::Head => "lm_head.weight".into(),
         }

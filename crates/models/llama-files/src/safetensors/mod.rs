@@ -16,6 +16,7 @@ use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
 
 use crate::LoadedModel;
 use crate::error::LoadError;
+use crate::rope::adjacent_pairs;
 use crate::safetensors::json_file::required;
 use crate::unread::refuse_unread;
 use config::Json;
@@ -23,7 +24,7 @@ use files::Files;
 
 pub fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
     let path = directory.join("config.json");
-    let json: Json = required(&path, "the configuration of a Llama model")?;
+    let json: Json = required(&path, "the configuration of a model")?;
     let config = json.config().and_then(|config| config.check().map(|()| config));
     let mut config = config.map_err(|(found, needed)| LoadError::content(&path, found, needed))?;
     let rows = config.vocabulary;
@@ -62,6 +63,7 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         return Err(LoadError::content(directory, format!("no tensor {head}"), needed));
     }
     let cell = RefCell::new(&mut files);
+    // These files rotate coordinates `i` and `i + head_width / 2` by one angle.
     let matrix = |tensor: TensorName, wanted: usize, columns: usize| {
         let stored = if matches!(tensor, TensorName::Embedding | TensorName::Head) { rows } else { wanted };
         let mut files = cell.borrow_mut();
@@ -75,14 +77,20 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         tied,
         |tensor, wanted, columns| match tensor {
             TensorName::Query(_) | TensorName::Key(_) => {
-                Ok(adjacent_pairs(&matrix(tensor, wanted, columns)?, config.head_width))
+                Ok(matrix(tensor, wanted, columns)?.select(Axis(0), &adjacent_pairs(wanted, config.head_width)))
             }
             _ => matrix(tensor, wanted, columns),
         },
         |tensor, length| {
             let mut files = cell.borrow_mut();
             let name = files.name(tensor);
-            Ok(Array1::from(files.read(&name, &[length])?))
+            let vector = Array1::from(files.read(&name, &[length])?);
+            Ok(match tensor {
+                TensorName::QueryBias(_) | TensorName::KeyBias(_) => {
+                    vector.select(Axis(0), &adjacent_pairs(length, config.head_width))
+                }
+                _ => vector,
+            })
         },
     )?;
     if tied && files.contains(&head) {
@@ -97,28 +105,4 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
     rope::check_angles(&mut files, json, config)?;
     refuse_unread(directory, files.unread())?;
     Ok(weights)
-}
-
-/// These files rotate coordinates `i` and `i + head_width / 2` by one angle. Reorders the rows so that such pairs are
-/// adjacent.
-fn adjacent_pairs(matrix: &Array2<f32>, head_width: usize) -> Array2<f32> {
-    let rows: Vec<usize> = (0..matrix.nrows())
-        .map(|row| {
-            let (head, place) = (row / head_width * head_width, row % head_width);
-            head + place / 2 + (place % 2) * (head_width / 2)
-        })
-        .collect();
-    matrix.select(Axis(0), &rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_of_a_head_become_adjacent_pairs() {
-        let matrix = Array2::from_shape_fn((8, 1), |(row, _)| row as f32);
-        let found: Vec<f32> = adjacent_pairs(&matrix, 4).into_iter().collect();
-        assert_eq!(found, [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]);
-    }
 }
