@@ -47,6 +47,7 @@ FAMILIES = {
     "llama-biases": {"model_type": "llama", "attention_bias": True, "mlp_bias": False, "rms_norm_eps": 1e-05}
     | {"rope_theta": 500000.0, "tie_word_embeddings": False},
     "qwen2": {"model_type": "qwen2"} | QWEN,
+    "qwen3": {"model_type": "qwen3", "attention_bias": False, "head_dim": 12} | QWEN,
 }
 # Names of tensors of a layer in GGUF files of llama.cpp.
 LAYER = {
@@ -64,7 +65,7 @@ LAYER = {
 }
 WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 # Families whose GGUF files have the rows of heads in this order, too, and which transformers reads.
-IN_GGUF = ["qwen2"]
+IN_GGUF = ["qwen2", "qwen3"]
 
 
 def model_of(config: dict) -> torch.nn.Module:
@@ -147,7 +148,9 @@ def write(family: str) -> None:
     if family in IN_GGUF:
         path = folder / "model.gguf"
         write_gguf(path, config, tensors)
+        # With its configuration, because transformers does not read the width of a head of Qwen3.
         options = {"gguf_file": "model.gguf", "attn_implementation": "eager", "dtype": torch.float32}
+        options["config"] = model.config
         read = AutoModelForCausalLM.from_pretrained(folder, **options)
         difference = (logits(read.eval()) - expected).abs().max()
         print(f"{family}: transformers reads the GGUF file to logits that differ by at most {difference:.1e}")

@@ -8,6 +8,7 @@ mod decode;
 mod error;
 mod evaluator;
 mod explain;
+mod heads;
 mod layout;
 mod linear;
 mod lookup;

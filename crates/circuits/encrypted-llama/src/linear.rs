@@ -213,8 +213,8 @@ impl Units {
             _ => {
                 let layer = &self.layers[place.layer];
                 match place.quantity {
-                    Quantity::Query => layer.query,
-                    Quantity::Key => layer.key,
+                    Quantity::Query => layer.of_queries(row / self.head_width),
+                    Quantity::Key => layer.of_keys(row / self.head_width),
                     Quantity::Value => layer.value,
                     Quantity::Gate => layer.gate[row],
                     _ => layer.up[row],

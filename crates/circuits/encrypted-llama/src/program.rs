@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ndarray::Array1;
 use unspoken_ckks::{Bootstrap, CoefficientMatrix, Encoder, LinearTransform};
 use unspoken_llama::placement::Move;
-use unspoken_llama::{Circuit, Design, Place, Quantity, linear_bias};
+use unspoken_llama::{Circuit, Design, Place, Quantity, head_gains, linear_bias};
 use unspoken_llama_model::{Attention, Config, Model};
 use unspoken_rlwe::SmallRing;
 
@@ -190,7 +191,7 @@ impl PassProgram {
     /// The bias of the linear map of a place, in the unit of its result; ones if it is not known.
     pub(crate) fn bias(&self, place: Place) -> Option<Vec<f64>> {
         let Some(model) = &self.model else {
-            let Attention { input_biases, output_bias } = self.config().attention;
+            let Attention { input_biases, output_bias, .. } = self.config().attention;
             let has = match place.quantity {
                 Quantity::Query | Quantity::Key | Quantity::Value => input_biases,
                 Quantity::AttentionOutput => output_bias,
@@ -201,6 +202,11 @@ impl PassProgram {
         let bias = linear_bias(model, place)?;
         let value = |(row, value): (usize, &f32)| f64::from(*value) / self.units.of_output(place, row);
         Some(bias.iter().enumerate().map(value).collect())
+    }
+
+    /// The gains of the norm of each head of a place; `None` if it has none, or they are not known.
+    pub(crate) fn head_gains(&self, place: Place) -> Option<&Array1<f32>> {
+        head_gains(self.model.as_deref()?, place)
     }
 
     /// Forgets the transformations of earlier passes.

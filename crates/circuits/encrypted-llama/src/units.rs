@@ -21,8 +21,14 @@ const MARGIN: f64 = 1.2;
 #[derive(Clone, Debug)]
 pub(crate) struct LayerUnits {
     pub attention_norm: NormUnits,
+    /// Of queries before RoPE, if their heads have no norm.
     pub query: f64,
+    /// Of rotated keys.
     pub key: f64,
+    /// Norms of each head of queries, and of keys.
+    pub head_norms: Option<[HeadNormUnits; 2]>,
+    /// The largest absolute value of rotated queries, and of rotated keys in their unit.
+    rotated: [f64; 2],
     pub value: f64,
     /// For each head: half the length of the interval of its scores, and the middle over that.
     pub score: Vec<(f64, f64)>,
@@ -50,6 +56,19 @@ pub(crate) struct NormUnits {
     pub output: f64,
 }
 
+/// The norm of each head of queries or keys. The argument of a head's polynomial is `factor * sum of squares` plus the
+/// offset of the head.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadNormUnits {
+    /// Units of the input, for each head: in them all heads have the same factor.
+    pub input: Vec<f64>,
+    pub factor: f64,
+    pub offsets: Vec<f64>,
+    pub polynomials: Vec<Polynomial>,
+    /// Unit of the output, which has no gains.
+    pub output: f64,
+}
+
 /// A round of softmax: the argument of each head's polynomial is the sum of squares plus an offset.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundUnits {
@@ -65,8 +84,8 @@ pub(crate) struct Units {
     pub layers: Vec<LayerUnits>,
     pub last_norm: NormUnits,
     pub logits: f64,
-    /// Root of the width of a head.
-    pub root: f64,
+    /// Width of a head.
+    pub head_width: usize,
 }
 
 /// A polynomial of the variable of its interval, times a factor.
@@ -122,7 +141,7 @@ impl Units {
             last_norm: builder
                 .norm(layers, [Quantity::LastNormSquare, Quantity::LastNormFactor, Quantity::LastNorm])?,
             logits: builder.largest(Place::new(layers, Quantity::Logits))?,
-            root: (circuit.config().head_width as f64).sqrt(),
+            head_width: circuit.config().head_width,
         })
     }
 }
@@ -166,6 +185,35 @@ impl Builder<'_> {
         })
     }
 
+    fn head_norm(&self, layer: usize, [input, factor, output]: [Quantity; 3]) -> Result<HeadNormUnits, CircuitError> {
+        let config = self.circuit.config();
+        let width = config.head_width;
+        let at = |quantity| Place::new(layer, quantity);
+        let approximation = self.approximation(at(factor))?;
+        let intervals = approximation.intervals();
+        // The unit of a head in which the sum of squares itself is the argument.
+        let whole: Vec<f64> = intervals.iter().map(|interval| (width as f64 * half(interval)).sqrt()).collect();
+        let bias = self.model.and_then(|model| linear_bias(model, at(input)));
+        let ranges = self.design.ranges().of(at(input)).ok_or(CircuitError::NoRange { place: at(input) })?;
+        let mut share = f64::MIN_POSITIVE;
+        for (row, range) in ranges.iter().enumerate() {
+            let bias = bias.map_or(0.0, |bias| f64::from(bias[row]));
+            let before = Interval { low: range.low - bias, high: range.high - bias };
+            share = share.max(MARGIN * range.largest().max(before.largest()) / whole[row / width]);
+        }
+        let input: Vec<f64> = whole.iter().map(|unit| share * unit).collect();
+        let output = self.largest(at(output))?;
+        let polynomials = input.iter().enumerate().map(|(head, unit)| on_unit(approximation, head, unit / output));
+        let offset = |interval: &Interval| (f64::from(config.norm_epsilon) - middle(interval)) / half(interval);
+        Ok(HeadNormUnits {
+            factor: share * share,
+            offsets: intervals.iter().map(offset).collect(),
+            polynomials: polynomials.collect::<Result<_, _>>()?,
+            input,
+            output,
+        })
+    }
+
     fn layer(&self, layer: usize) -> Result<LayerUnits, CircuitError> {
         let at = |quantity| Place::new(layer, quantity);
         let (heads, rounds) = (self.circuit.config().heads, self.circuit.rounds());
@@ -193,11 +241,24 @@ impl Builder<'_> {
         let gate: Vec<f64> = silu.intervals().iter().map(Interval::largest).collect();
         let (up, hidden) = (self.of_coordinates(at(Quantity::Up))?, self.of_coordinates(at(Quantity::Hidden))?);
         let silu = (0..gate.len()).map(|i| on_unit(silu, i, up[i] / hidden[i])).collect::<Result<_, _>>()?;
+        let (query, mut key) = (self.of_map(at(Quantity::Query))?, self.of_map(at(Quantity::Key))?);
+        // A turn makes a coordinate larger by the root of 2 at most.
+        let (mut rotated, mut head_norms) = ([SQRT_2 / MARGIN * query, SQRT_2 / MARGIN], None);
+        if self.circuit.config().attention.head_norms {
+            key = self.largest(at(Quantity::RotatedKey))?;
+            rotated = [self.largest(at(Quantity::RotatedQuery))? / MARGIN, MARGIN.recip()];
+            head_norms = Some([
+                self.head_norm(layer, [Quantity::Query, Quantity::QueryNormFactor, Quantity::QueryNorm])?,
+                self.head_norm(layer, [Quantity::Key, Quantity::KeyNormFactor, Quantity::KeyNorm])?,
+            ]);
+        }
         Ok(LayerUnits {
             attention_norm: self
                 .norm(layer, [Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, Quantity::AttentionNorm])?,
-            query: self.of_map(at(Quantity::Query))?,
-            key: self.of_map(at(Quantity::Key))?,
+            query,
+            key,
+            head_norms,
+            rotated,
             value: self.of_map(at(Quantity::Value))?,
             score: scores.intervals().iter().map(|i| (half(i), middle(i) / half(i))).collect(),
             exponential,
@@ -212,7 +273,29 @@ impl Builder<'_> {
     }
 }
 
+impl LayerUnits {
+    /// The unit of the map to queries, of a head.
+    pub fn of_queries(&self, head: usize) -> f64 {
+        self.head_norms.as_ref().map_or(self.query, |norms| norms[0].input[head])
+    }
+
+    /// The unit of the map to keys, of a head of keys.
+    pub fn of_keys(&self, head: usize) -> f64 {
+        self.head_norms.as_ref().map_or(self.key, |norms| norms[1].input[head])
+    }
+}
+
 impl Units {
+    /// The norm of each head of a place; `None` if it is none of such a norm.
+    pub fn head_norm(&self, place: Place) -> Option<&HeadNormUnits> {
+        let [queries, keys] = self.layers.get(place.layer)?.head_norms.as_ref()?;
+        match place.quantity {
+            Quantity::QueryNormSquare | Quantity::QueryNormFactor => Some(queries),
+            Quantity::KeyNormSquare | Quantity::KeyNormFactor => Some(keys),
+            _ => None,
+        }
+    }
+
     /// The polynomials that replace the function of a place; `None` if the place is none of a function.
     pub fn polynomials(&self, place: Place) -> Option<&[Polynomial]> {
         let layer = || self.layers.get(place.layer);
@@ -221,6 +304,7 @@ impl Units {
             Quantity::Silu => &layer()?.silu,
             Quantity::SoftmaxFactor(round) => &layer()?.rounds.get(usize::from(round))?.polynomials,
             Quantity::AttentionNormFactor => std::slice::from_ref(&layer()?.attention_norm.polynomial),
+            Quantity::QueryNormFactor | Quantity::KeyNormFactor => &self.head_norm(place)?.polynomials,
             Quantity::FfnNormFactor => std::slice::from_ref(&layer()?.ffn_norm.polynomial),
             Quantity::LastNormFactor => std::slice::from_ref(&self.last_norm.polynomial),
             _ => return None,
@@ -275,10 +359,13 @@ impl Units {
         match place.quantity {
             Quantity::AttentionNormFactor => largest(std::slice::from_ref(&layer.attention_norm.polynomial)),
             Quantity::FfnNormFactor => largest(std::slice::from_ref(&layer.ffn_norm.polynomial)),
-            Quantity::RotatedKey => SQRT_2 / MARGIN,
+            Quantity::QueryNormFactor | Quantity::KeyNormFactor => {
+                self.head_norm(place).map_or(1.0, |norm| largest(&norm.polynomials))
+            }
+            Quantity::RotatedKey => layer.rotated[1],
             Quantity::RotatedQuery => {
                 layer.score.iter().fold(0.0, |most: f64, (half, _)| most.max(half.recip()))
-                    * (SQRT_2 / MARGIN * layer.query * layer.key / self.root)
+                    * (layer.rotated[0] * layer.key / (self.head_width as f64).sqrt())
             }
             Quantity::Exponential => largest(&layer.exponential),
             Quantity::SoftmaxFactor(round) => largest(&layer.rounds[usize::from(round)].polynomials),

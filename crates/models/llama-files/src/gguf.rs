@@ -84,10 +84,15 @@ struct Family {
     halves: bool,
     /// Whether queries, keys and values have biases. In files of Llama they may have them.
     biases: bool,
+    /// Whether each head of queries and keys has a norm.
+    head_norms: bool,
 }
 
-const FAMILIES: [Family; 2] =
-    [Family { name: "llama", halves: false, biases: false }, Family { name: "qwen2", halves: true, biases: true }];
+const FAMILIES: [Family; 3] = [
+    Family { name: "llama", halves: false, biases: false, head_norms: false },
+    Family { name: "qwen2", halves: true, biases: true, head_norms: false },
+    Family { name: "qwen3", halves: true, biases: false, head_norms: true },
+];
 
 fn family(metadata: &Metadata) -> Result<Family, LoadError> {
     let architecture = metadata.text("general.architecture")?;
@@ -100,8 +105,15 @@ fn family(metadata: &Metadata) -> Result<Family, LoadError> {
 
 /// The order in which rows of a tensor are read, if it is not theirs.
 fn order(config: &Config, family: &Family, tensor: TensorName, rows: usize) -> Option<Vec<usize>> {
-    let turned =
-        matches!(tensor, TensorName::Query(_) | TensorName::Key(_) | TensorName::QueryBias(_) | TensorName::KeyBias(_));
+    let turned = matches!(
+        tensor,
+        TensorName::Query(_)
+            | TensorName::Key(_)
+            | TensorName::QueryBias(_)
+            | TensorName::KeyBias(_)
+            | TensorName::QueryNorm(_)
+            | TensorName::KeyNorm(_)
+    );
     (turned && family.halves).then(|| adjacent_pairs(rows, config.head_width))
 }
 
@@ -122,6 +134,8 @@ fn name(tensor: TensorName) -> String {
         TensorName::KeyBias(layer) => format!("blk.{layer}.attn_k.bias"),
         TensorName::ValueBias(layer) => format!("blk.{layer}.attn_v.bias"),
         TensorName::OutputBias(layer) => format!("blk.{layer}.attn_output.bias"),
+        TensorName::QueryNorm(layer) => format!("blk.{layer}.attn_q_norm.weight"),
+        TensorName::KeyNorm(layer) => format!("blk.{layer}.attn_k_norm.weight"),
         TensorName::Norm => "output_norm.weight".into(),
         TensorName::Head => "output.weight".into(),
     }
@@ -204,6 +218,7 @@ fn config(metadata: &Metadata, family: &Family, tensors: &mut Tensors) -> Result
         attention: Attention {
             input_biases: family.biases || inputs.into_iter().all(has),
             output_bias: has(TensorName::OutputBias(0)),
+            head_norms: family.head_norms,
         },
     })
 }

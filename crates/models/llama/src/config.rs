@@ -38,6 +38,8 @@ pub struct Attention {
     pub input_biases: bool,
     /// Whether a bias is added to what attention adds to the residual stream (Llama with `attention_bias`).
     pub output_bias: bool,
+    /// Whether each head of queries and of keys has a norm, before RoPE (Qwen 3).
+    pub head_norms: bool,
 }
 
 impl Attention {
@@ -71,12 +73,13 @@ impl Config {
 
     /// Number of weights, biases and the norms' gains included; a head that is tied to the embedding counts once.
     pub fn parameters(&self, tied: bool) -> usize {
-        let Attention { input_biases, output_bias } = self.attention;
+        let Attention { input_biases, output_bias, head_norms } = self.attention;
         let biases = usize::from(input_biases) * (self.query_width() + 2 * self.kv_width())
             + usize::from(output_bias) * self.width;
+        let head_gains = usize::from(head_norms) * 2 * self.head_width;
         let gains = (2 * self.layers + 1) * self.width;
         let embedding = if tied { 0 } else { self.vocabulary * self.width };
-        self.linear_weights() + embedding + gains + self.layers * biases
+        self.linear_weights() + embedding + gains + self.layers * (biases + head_gains)
     }
 
     /// Number of weights of the linear maps of all layers and of the head.

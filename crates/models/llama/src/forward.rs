@@ -1,6 +1,6 @@
 //! The forward pass in 32-bit floating point.
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 use crate::attention::{attend, rotate_positions};
 use crate::cache::KvCache;
@@ -116,6 +116,11 @@ impl Model {
         let mut queries = with_bias(linear(normed.view(), &weights.query), own.query_bias.as_ref());
         let mut keys = with_bias(linear(normed.view(), &weights.key), own.key_bias.as_ref());
         let values = with_bias(linear(normed.view(), &weights.value), own.value_bias.as_ref());
+        for (vectors, gains) in [(&mut queries, &own.query_norm), (&mut keys, &own.key_norm)] {
+            if let Some(gains) = gains {
+                norm_heads(vectors, gains, self.config.norm_epsilon);
+            }
+        }
         rotate_positions(&self.config, first, &mut queries);
         rotate_positions(&self.config, first, &mut keys);
         see(Step::Query, queries.view());
@@ -156,6 +161,14 @@ impl Model {
 /// `x / (1 + exp(-x))`.
 fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
+}
+
+/// Divides each head by its root mean square, and multiplies it by gains.
+fn norm_heads(vectors: &mut Array2<f32>, gains: &Array1<f32>, epsilon: f32) {
+    for mut heads in vectors.axis_chunks_iter_mut(Axis(1), gains.len()) {
+        let normed = rms_norm(heads.view(), gains.view(), epsilon);
+        heads.assign(&normed);
+    }
 }
 
 /// Rows divided by their root mean square, times gains.

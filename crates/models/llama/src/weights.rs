@@ -55,6 +55,10 @@ pub struct AttentionVectors {
     pub value_bias: Option<Array1<f32>>,
     /// Added to the output of attention: `width`.
     pub output_bias: Option<Array1<f32>>,
+    /// Gains of the norm of each head of queries: `head_width`.
+    pub query_norm: Option<Array1<f32>>,
+    /// Gains of the norm of each head of keys: `head_width`.
+    pub key_norm: Option<Array1<f32>>,
 }
 
 impl AttentionVectors {
@@ -65,6 +69,8 @@ impl AttentionVectors {
             (TensorName::KeyBias(layer), &self.key_bias),
             (TensorName::ValueBias(layer), &self.value_bias),
             (TensorName::OutputBias(layer), &self.output_bias),
+            (TensorName::QueryNorm(layer), &self.query_norm),
+            (TensorName::KeyNorm(layer), &self.key_norm),
         ];
         all.into_iter().filter_map(|(name, vector)| Some((name, vector.as_ref()?)))
     }
@@ -82,6 +88,8 @@ impl AttentionVectors {
             key_bias: vector(has.input_biases, TensorName::KeyBias(layer), kv)?,
             value_bias: vector(has.input_biases, TensorName::ValueBias(layer), kv)?,
             output_bias: vector(has.output_bias, TensorName::OutputBias(layer), config.width)?,
+            query_norm: vector(has.head_norms, TensorName::QueryNorm(layer), config.head_width)?,
+            key_norm: vector(has.head_norms, TensorName::KeyNorm(layer), config.head_width)?,
         })
     }
 }
@@ -191,6 +199,10 @@ pub enum TensorName {
     ValueBias(usize),
     /// [`AttentionVectors::output_bias`].
     OutputBias(usize),
+    /// [`AttentionVectors::query_norm`].
+    QueryNorm(usize),
+    /// [`AttentionVectors::key_norm`].
+    KeyNorm(usize),
     /// [`Weights::norm`].
     Norm,
     /// The field [`Weights::head`].

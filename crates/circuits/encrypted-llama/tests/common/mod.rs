@@ -56,6 +56,11 @@ pub fn setting(bits: f64, layers: usize) -> Setting {
 /// A model with random weights whose heads do not fit one vector of the small ring, and whose chunks of 16 tokens do
 /// not either.
 pub fn wide_heads(vocabulary: usize) -> Setting {
+    wide_heads_with(Attention::default(), vocabulary)
+}
+
+/// Such a model with this attention.
+pub fn wide_heads_with(attention: Attention, vocabulary: usize) -> Setting {
     random(Config {
         width: 128,
         layers: 2,
@@ -67,7 +72,7 @@ pub fn wide_heads(vocabulary: usize) -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..16).map(|pair| 0.7f64.powi(pair)).collect(),
-        attention: Attention::default(),
+        attention,
     })
 }
 
@@ -106,19 +111,19 @@ pub fn many_heads() -> Setting {
     })
 }
 
-/// A model with random weights and this attention.
-pub fn other_attention(attention: Attention) -> Setting {
+/// A model with random weights, this attention, and heads of this width.
+pub fn other_attention(attention: Attention, head_width: usize) -> Setting {
     random(Config {
         width: 64,
         layers: 2,
         heads: 4,
         kv_heads: 2,
-        head_width: 16,
+        head_width,
         ffn_width: 96,
         vocabulary: 50,
         context: 128,
         norm_epsilon: 1e-6,
-        rope_frequencies: (0..8).map(|pair| 0.5f64.powi(pair)).collect(),
+        rope_frequencies: (0..head_width as i32 / 2).map(|pair| 0.5f64.powi(pair)).collect(),
         attention,
     })
 }
@@ -166,12 +171,14 @@ fn random(config: Config) -> Setting {
 /// Random vectors of attention, as the configuration says.
 fn vectors(config: &Config, matrix: &mut dyn FnMut(usize, usize, f32) -> Array2<f32>) -> AttentionVectors {
     let mut vector = |has: bool, length: usize| has.then(|| matrix(length, 1, 1.0).remove_axis(Axis(1)));
-    let Attention { input_biases, output_bias } = config.attention;
+    let Attention { input_biases, output_bias, head_norms } = config.attention;
     AttentionVectors {
         query_bias: vector(input_biases, config.query_width()),
         key_bias: vector(input_biases, config.kv_width()),
         value_bias: vector(input_biases, config.kv_width()),
         output_bias: vector(output_bias, config.width),
+        query_norm: vector(head_norms, config.head_width).map(|vector| 1.5 + vector),
+        key_norm: vector(head_norms, config.head_width).map(|vector| 1.5 + vector),
     }
 }
 

@@ -43,10 +43,12 @@ enum Family {
     Mistral,
     /// Llama with biases of queries, keys and values.
     Qwen2,
+    /// Llama with a norm of each head of queries and keys.
+    Qwen3,
 }
 
-const FAMILIES: [(&str, Family); 3] =
-    [("llama", Family::Llama), ("mistral", Family::Mistral), ("qwen2", Family::Qwen2)];
+const FAMILIES: [(&str, Family); 4] =
+    [("llama", Family::Llama), ("mistral", Family::Mistral), ("qwen2", Family::Qwen2), ("qwen3", Family::Qwen3)];
 
 /// What Hugging Face's Llama has where `config.json` does not say it.
 const DEFAULT_CONTEXT: usize = 2048;
@@ -84,7 +86,11 @@ impl Json {
             return refuse(format!("hidden_act {activation:?}"), "\"silu\"");
         }
         let heads = self.num_attention_heads;
-        let head_width = self.head_dim.unwrap_or(self.hidden_size.checked_div(heads).unwrap_or(0));
+        let head_width = match (self.head_dim, family) {
+            (Some(width), _) => width,
+            (None, Family::Qwen3) => return refuse("no head_dim".into(), "it, as files of \"qwen3\" have it"),
+            (None, _) => self.hidden_size.checked_div(heads).unwrap_or(0),
+        };
         if head_width > 1 << 16 {
             return refuse(format!("head_dim {head_width}"), "at most 65536");
         }
@@ -110,7 +116,8 @@ impl Json {
     fn attention(&self, family: Family) -> Result<Attention, (String, String)> {
         let stated = self.attention_bias == Some(true);
         match family {
-            Family::Llama => Ok(Attention { input_biases: stated, output_bias: stated }),
+            Family::Llama => Ok(Attention { input_biases: stated, output_bias: stated, head_norms: false }),
+            Family::Qwen3 => Ok(Attention { input_biases: stated, output_bias: stated, head_norms: true }),
             Family::Mistral if stated => {
                 Err(("attention_bias true".into(), "false: models of Mistral have no biases".into()))
             }
@@ -123,7 +130,7 @@ impl Json {
     fn window(&self, family: Family) -> Option<usize> {
         let has = match family {
             Family::Llama | Family::Mistral => true,
-            Family::Qwen2 => self.use_sliding_window == Some(true),
+            Family::Qwen2 | Family::Qwen3 => self.use_sliding_window == Some(true),
         };
         self.sliding_window.filter(|_| has)
     }

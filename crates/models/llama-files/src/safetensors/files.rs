@@ -151,6 +151,8 @@ impl Files {
             TensorName::KeyBias(layer) => bias(layer, "k_proj"),
             TensorName::ValueBias(layer) => bias(layer, "v_proj"),
             TensorName::OutputBias(layer) => bias(layer, "o_proj"),
+            TensorName::QueryNorm(layer) => in_layer(layer, "self_attn.q_norm"),
+            TensorName::KeyNorm(layer) => in_layer(layer, "self_attn.k_norm"),
             TensorName::Norm => format!("{prefix}norm.weight"),
             TensorName::Head => "lm_head.weight".into(),
         }

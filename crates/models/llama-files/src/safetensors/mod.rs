@@ -86,9 +86,10 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
             let name = files.name(tensor);
             let vector = Array1::from(files.read(&name, &[length])?);
             Ok(match tensor {
-                TensorName::QueryBias(_) | TensorName::KeyBias(_) => {
-                    vector.select(Axis(0), &adjacent_pairs(length, config.head_width))
-                }
+                TensorName::QueryBias(_)
+                | TensorName::KeyBias(_)
+                | TensorName::QueryNorm(_)
+                | TensorName::KeyNorm(_) => vector.select(Axis(0), &adjacent_pairs(length, config.head_width)),
                 _ => vector,
             })
         },

@@ -78,7 +78,7 @@ fn agrees(model: Model, family: &str) {
     // A half that states fewer parts than it has is refused, and so is one of the version that has none.
     let path = directory.path().join("tamed.safetensors");
     let bytes = fs::read(&path).unwrap();
-    for (from, to) in [("llama tamed 2", "llama tamed 1"), (":true", ":null"), ("input_biases", "input_biasez")] {
+    for (from, to) in [("llama tamed 2", "llama tamed 1"), (":true", ":null"), ("output_bias", "output_biaz")] {
         let place = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
         let mut other = bytes.clone();
         other[place..place + from.len()].copy_from_slice(to.as_bytes());
@@ -104,13 +104,28 @@ fn in_gguf(family: &str) {
 
 #[test]
 fn llama_with_biases_gives_the_logits_of_transformers() {
-    in_directory("llama-biases", Attention { input_biases: true, output_bias: true });
+    in_directory("llama-biases", Attention { input_biases: true, output_bias: true, ..Attention::default() });
 }
 
 #[test]
 fn qwen2_gives_the_logits_of_transformers() {
     in_directory("qwen2", Attention { input_biases: true, ..Attention::default() });
     in_gguf("qwen2");
+}
+
+#[test]
+fn qwen3_gives_the_logits_of_transformers() {
+    in_directory("qwen3", Attention { head_norms: true, ..Attention::default() });
+    in_gguf("qwen3");
+}
+
+#[test]
+fn the_width_of_a_head_of_qwen3_must_be_stated() {
+    let directory = directory("qwen3");
+    let path = directory.path().join("config.json");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(&path, config.replace("head_dim", "head_dimension")).unwrap();
+    assert!(refusal(directory.path()).contains("no head_dim"), "{}", refusal(directory.path()));
 }
 
 #[test]

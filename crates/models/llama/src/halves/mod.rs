@@ -42,8 +42,11 @@ fn id_of(config: &Config, prefix: &[u32], digest: &[u8; 32]) -> ModelId {
 
 /// What the attention has beside that of Llama; nothing for that of Llama, whose ids are older than the others.
 fn attention_of(config: &Config) -> Vec<u8> {
-    let Attention { input_biases, output_bias } = &config.attention;
-    if config.attention.is_plain() { Vec::new() } else { vec![u8::from(*input_biases), u8::from(*output_bias)] }
+    let Attention { input_biases, output_bias, head_norms } = &config.attention;
+    if config.attention.is_plain() {
+        return Vec::new();
+    }
+    [input_biases, output_bias, head_norms].map(|has| u8::from(*has)).to_vec()
 }
 
 /// Checks dimensions and prefix that a file states.

@@ -190,6 +190,8 @@ fn name(tensor: TensorName) -> String {
         TensorName::KeyBias(layer) => in_layer(layer, "key-bias"),
         TensorName::ValueBias(layer) => in_layer(layer, "value-bias"),
         TensorName::OutputBias(layer) => in_layer(layer, "output-bias"),
+        TensorName::QueryNorm(layer) => in_layer(layer, "query-norm"),
+        TensorName::KeyNorm(layer) => in_layer(layer, "key-norm"),
         TensorName::Norm => "norm".into(),
         TensorName::Head => "head".into(),
     }
