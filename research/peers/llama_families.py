@@ -47,6 +47,12 @@ FAMILIES = {
     "llama-biases": {"model_type": "llama", "attention_bias": True, "mlp_bias": False, "rms_norm_eps": 1e-05}
     | {"rope_theta": 500000.0, "tie_word_embeddings": False},
     "qwen2": {"model_type": "qwen2"} | QWEN,
+    "smollm3": {"model_type": "smollm3", "attention_bias": False, "mlp_bias": False, "rms_norm_eps": 1e-06}
+    | {"no_rope_layers": [1, 0, 1], "num_hidden_layers": 3, "rope_theta": 5000000.0, "tie_word_embeddings": True}
+    | {"sliding_window": None, "use_sliding_window": False},
+    "phi3": {"model_type": "phi3", "attention_bias": False, "rms_norm_eps": 1e-05, "rope_theta": 10000.0}
+    | {"partial_rotary_factor": 0.5, "rope_scaling": None, "sliding_window": 12, "tie_word_embeddings": False}
+    | {"original_max_position_embeddings": 128},
     "qwen3": {"model_type": "qwen3", "attention_bias": False, "head_dim": 12} | QWEN,
 }
 # Names of tensors of a layer in GGUF files of llama.cpp.

@@ -440,7 +440,7 @@ where
         };
         let gains = program.head_gains(place);
         let gain = |coordinate: usize| gains.map_or(1.0, |gains| f64::from(gains[coordinate]));
-        let result = self.context.rope(&inputs[0], position, (factor, gain));
+        let result = self.context.rope(&inputs[0], (place.layer, position), (factor, gain));
         self.finish(place, input.shape, result)
     }
 

@@ -44,12 +44,12 @@ where
         Ok(results)
     }
 
-    /// RoPE, with a factor for each head, after each coordinate is multiplied by its gain. The first token of the chunk
-    /// is at `position`. One level.
+    /// RoPE of a layer, with a factor for each head, after each coordinate is multiplied by its gain. The first token
+    /// of the chunk is at `position`. One level.
     pub fn rope(
         &self,
         input: &[M::Vector],
-        position: usize,
+        (layer, position): (usize, usize),
         (factor, gain): (impl Fn(usize) -> f64, impl Fn(usize) -> f64),
     ) -> Result<Vec<M::Vector>, CkksError> {
         let (layout, config) = (self.layout(), self.program.config());
@@ -63,7 +63,7 @@ where
                 let head = block * layout.block_heads + head;
                 let channel = column % layout.width;
                 let pair = channel % half;
-                let frequency = *config.rope_frequencies.get(pair)?;
+                let frequency = config.frequency(layer, pair)?;
                 if head >= layout.heads {
                     return None;
                 }

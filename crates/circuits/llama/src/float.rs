@@ -74,7 +74,7 @@ impl<S: Steps> TensorArithmetic for FloatArithmetic<'_, S> {
         if let Some(gains) = head_gains(self.model, place) {
             rows.axis_chunks_iter_mut(Axis(1), gains.len()).for_each(|mut head| head *= gains);
         }
-        rotate_positions(&self.model.config, position, &mut rows);
+        rotate_positions(&self.model.config, place.layer, position, &mut rows);
         self.steps.result(rows.insert_axis(Axis(0)), place)
     }
 

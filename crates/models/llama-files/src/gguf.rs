@@ -114,7 +114,7 @@ fn order(config: &Config, family: &Family, tensor: TensorName, rows: usize) -> O
             | TensorName::QueryNorm(_)
             | TensorName::KeyNorm(_)
     );
-    (turned && family.halves).then(|| adjacent_pairs(rows, config.head_width))
+    (turned && family.halves).then(|| adjacent_pairs(rows, config.head_width, config.head_width))
 }
 
 /// The name of a tensor in the file.
@@ -219,6 +219,7 @@ fn config(metadata: &Metadata, family: &Family, tensors: &mut Tensors) -> Result
             input_biases: family.biases || inputs.into_iter().all(has),
             output_bias: has(TensorName::OutputBias(0)),
             head_norms: family.head_norms,
+            ..Attention::default()
         },
     })
 }

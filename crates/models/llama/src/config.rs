@@ -40,6 +40,8 @@ pub struct Attention {
     pub output_bias: bool,
     /// Whether each head of queries and of keys has a norm, before RoPE (Qwen 3).
     pub head_norms: bool,
+    /// Layers without RoPE, in rising order (SmolLM 3).
+    pub unrotated: Vec<usize>,
 }
 
 impl Attention {
@@ -71,9 +73,16 @@ impl Config {
         self.kv_heads * self.head_width
     }
 
+    /// Angle of RoPE in a layer for a pair of coordinates of a head, in radians per position; `None` if there is no
+    /// such pair.
+    pub fn frequency(&self, layer: usize, pair: usize) -> Option<f64> {
+        let frequency = *self.rope_frequencies.get(pair)?;
+        Some(if self.attention.unrotated.binary_search(&layer).is_ok() { 0.0 } else { frequency })
+    }
+
     /// Number of weights, biases and the norms' gains included; a head that is tied to the embedding counts once.
     pub fn parameters(&self, tied: bool) -> usize {
-        let Attention { input_biases, output_bias, head_norms } = self.attention;
+        let Attention { input_biases, output_bias, head_norms, .. } = self.attention;
         let biases = usize::from(input_biases) * (self.query_width() + 2 * self.kv_width())
             + usize::from(output_bias) * self.width;
         let head_gains = usize::from(head_norms) * 2 * self.head_width;
@@ -127,6 +136,14 @@ impl Config {
             return Err((
                 format!("{} RoPE frequencies", self.rope_frequencies.len()),
                 format!("{} finite ones", self.head_width / 2),
+            ));
+        }
+        let unrotated = &self.attention.unrotated;
+        let rising = unrotated.windows(2).all(|pair| pair[0] < pair[1]);
+        if !rising || unrotated.last().is_some_and(|layer| *layer >= self.layers) {
+            return Err((
+                format!("layers without RoPE {unrotated:?}"),
+                format!("rising numbers of layers, below {}", self.layers),
             ));
         }
         if !(self.norm_epsilon.is_finite() && self.norm_epsilon >= 0.0) {

@@ -121,8 +121,8 @@ impl Model {
                 norm_heads(vectors, gains, self.config.norm_epsilon);
             }
         }
-        rotate_positions(&self.config, first, &mut queries);
-        rotate_positions(&self.config, first, &mut keys);
+        rotate_positions(&self.config, layer, first, &mut queries);
+        rotate_positions(&self.config, layer, first, &mut keys);
         see(Step::Query, queries.view());
         see(Step::Key, keys.view());
         see(Step::Value, values.view());

@@ -171,7 +171,7 @@ fn random(config: Config) -> Setting {
 /// Random vectors of attention, as the configuration says.
 fn vectors(config: &Config, matrix: &mut dyn FnMut(usize, usize, f32) -> Array2<f32>) -> AttentionVectors {
     let mut vector = |has: bool, length: usize| has.then(|| matrix(length, 1, 1.0).remove_axis(Axis(1)));
-    let Attention { input_biases, output_bias, head_norms } = config.attention;
+    let Attention { input_biases, output_bias, head_norms, .. } = config.attention;
     AttentionVectors {
         query_bias: vector(input_biases, config.query_width()),
         key_bias: vector(input_biases, config.kv_width()),

@@ -34,7 +34,7 @@ fn dimensions_count_what_a_program_with_weights_does() {
     // Five layers, of which three are counted; and heads that do not fit one vector.
     check(Arc::new(stories()), &[(8, 40, 1), (8, 100, 3)]);
     check(wide_heads(1100).model, &[(16, 20, 2)]);
-    let attention = Attention { input_biases: true, output_bias: true, head_norms: true };
+    let attention = Attention { input_biases: true, output_bias: true, head_norms: true, unrotated: vec![1] };
     check(other_attention(attention, 24).model, &[(8, 20, 2)]);
 }
 

@@ -25,6 +25,12 @@ fn biases_of_attention_agree() {
 }
 
 #[test]
+fn layers_without_rotation_agree() {
+    let attention = Attention { unrotated: vec![1], ..Attention::default() };
+    agrees(&other_attention(attention, 16), 8, 7.0);
+}
+
+#[test]
 fn norms_of_heads_agree() {
     // Heads that are wider together than the model, and not a power of two.
     let attention = Attention { head_norms: true, ..Attention::default() };
@@ -32,7 +38,7 @@ fn norms_of_heads_agree() {
 }
 
 #[test]
-fn biases_and_norms_agree_in_two_parts_and_several_vectors_of_heads() {
-    let attention = Attention { input_biases: true, output_bias: true, head_norms: true };
+fn all_of_them_agree_in_two_parts_and_several_vectors_of_heads() {
+    let attention = Attention { input_biases: true, output_bias: true, head_norms: true, unrotated: vec![1] };
     agrees(&wide_heads_with(attention, 50), 16, 6.0);
 }

@@ -23,6 +23,9 @@ const INDEX: &str = "model.safetensors.index.json";
 /// What stands in front of the names of most tensors, unless the file is of a model without its head.
 const PREFIX: &str = "model.";
 
+/// The embedding, without it.
+const EMBEDDING: &str = "embed_tokens.weight";
+
 /// The safetensors files of a directory.
 pub(super) struct Files {
     directory: PathBuf,
@@ -129,15 +132,24 @@ impl Files {
         self.tensors.contains_key(name)
     }
 
+    /// What stands in front of the names of most tensors.
+    fn prefix(&self) -> &'static str {
+        let bare = self.contains(EMBEDDING) && !self.contains(&format!("{PREFIX}{EMBEDDING}"));
+        if bare { "" } else { PREFIX }
+    }
+
+    /// The name of a matrix or of gains of a layer.
+    pub fn in_layer(&self, layer: usize, name: &str) -> String {
+        format!("{}layers.{layer}.{name}.weight", self.prefix())
+    }
+
     /// The name of a tensor in the files.
     pub fn name(&self, tensor: TensorName) -> String {
-        let embedding = "embed_tokens.weight";
-        let bare = self.contains(embedding) && !self.contains(&format!("{PREFIX}{embedding}"));
-        let prefix = if bare { "" } else { PREFIX };
-        let in_layer = |layer: usize, name: &str| format!("{prefix}layers.{layer}.{name}.weight");
+        let prefix = self.prefix();
+        let in_layer = |layer: usize, name: &str| self.in_layer(layer, name);
         let bias = |layer: usize, name: &str| format!("{prefix}layers.{layer}.self_attn.{name}.bias");
         match tensor {
-            TensorName::Embedding => format!("{prefix}{embedding}"),
+            TensorName::Embedding => format!("{prefix}{EMBEDDING}"),
             TensorName::AttentionNorm(layer) => in_layer(layer, "input_layernorm"),
             TensorName::Query(layer) => in_layer(layer, "self_attn.q_proj"),
             TensorName::Key(layer) => in_layer(layer, "self_attn.k_proj"),

@@ -19,7 +19,7 @@ use crate::error::LoadError;
 use crate::rope::adjacent_pairs;
 use crate::safetensors::json_file::required;
 use crate::unread::refuse_unread;
-use config::Json;
+use config::{Family, Json};
 use files::Files;
 
 pub fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
@@ -63,12 +63,20 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         return Err(LoadError::content(directory, format!("no tensor {head}"), needed));
     }
     let cell = RefCell::new(&mut files);
-    // These files rotate coordinates `i` and `i + head_width / 2` by one angle.
+    // These files rotate coordinates `i` and `i + rotated / 2` by one angle.
+    let family = json.family().map_err(|(found, needed)| LoadError::content(directory, found, needed))?;
+    let rotated = json.rotated(config.head_width, family == Family::Phi3);
+    let rotated = rotated.map_err(|(found, needed)| LoadError::content(directory, found, needed))?;
+    let pairs = |rows: usize| adjacent_pairs(rows, config.head_width, rotated);
     let matrix = |tensor: TensorName, wanted: usize, columns: usize| {
-        let stored = if matches!(tensor, TensorName::Embedding | TensorName::Head) { rows } else { wanted };
         let mut files = cell.borrow_mut();
-        let name = files.name(tensor);
+        let (name, first, stored) = match fused(config, tensor).filter(|_| family == Family::Phi3) {
+            Some((layer, part, first, stored)) => (files.in_layer(layer, part), first, stored),
+            None if matches!(tensor, TensorName::Embedding | TensorName::Head) => (files.name(tensor), 0, rows),
+            None => (files.name(tensor), 0, wanted),
+        };
         let mut values = files.read(&name, &[stored, columns])?;
+        values.drain(..first * columns);
         values.truncate(wanted * columns);
         Ok::<_, LoadError>(Array2::from_shape_vec((wanted, columns), values).expect("as many numbers as entries"))
     };
@@ -77,7 +85,7 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         tied,
         |tensor, wanted, columns| match tensor {
             TensorName::Query(_) | TensorName::Key(_) => {
-                Ok(matrix(tensor, wanted, columns)?.select(Axis(0), &adjacent_pairs(wanted, config.head_width)))
+                Ok(matrix(tensor, wanted, columns)?.select(Axis(0), &pairs(wanted)))
             }
             _ => matrix(tensor, wanted, columns),
         },
@@ -89,7 +97,7 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
                 TensorName::QueryBias(_)
                 | TensorName::KeyBias(_)
                 | TensorName::QueryNorm(_)
-                | TensorName::KeyNorm(_) => vector.select(Axis(0), &adjacent_pairs(length, config.head_width)),
+                | TensorName::KeyNorm(_) => vector.select(Axis(0), &pairs(length)),
                 _ => vector,
             })
         },
@@ -106,4 +114,19 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
     rope::check_angles(&mut files, json, config)?;
     refuse_unread(directory, files.unread())?;
     Ok(weights)
+}
+
+/// Where files of Phi 3 have the matrix of a map: the layer, the name of the tensor, its first row, and all rows of the
+/// tensor. `None` if it has a tensor of its own.
+fn fused(config: &Config, tensor: TensorName) -> Option<(usize, &'static str, usize, usize)> {
+    let (query, kv, ffn) = (config.query_width(), config.kv_width(), config.ffn_width);
+    let (inputs, gates) = ("self_attn.qkv_proj", "mlp.gate_up_proj");
+    Some(match tensor {
+        TensorName::Query(layer) => (layer, inputs, 0, query + 2 * kv),
+        TensorName::Key(layer) => (layer, inputs, query, query + 2 * kv),
+        TensorName::Value(layer) => (layer, inputs, query + kv, query + 2 * kv),
+        TensorName::Gate(layer) => (layer, gates, 0, 2 * ffn),
+        TensorName::Up(layer) => (layer, gates, ffn, 2 * ffn),
+        _ => return None,
+    })
 }

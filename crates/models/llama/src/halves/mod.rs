@@ -42,11 +42,12 @@ fn id_of(config: &Config, prefix: &[u32], digest: &[u8; 32]) -> ModelId {
 
 /// What the attention has beside that of Llama; nothing for that of Llama, whose ids are older than the others.
 fn attention_of(config: &Config) -> Vec<u8> {
-    let Attention { input_biases, output_bias, head_norms } = &config.attention;
+    let Attention { input_biases, output_bias, head_norms, unrotated } = &config.attention;
     if config.attention.is_plain() {
         return Vec::new();
     }
-    [input_biases, output_bias, head_norms].map(|has| u8::from(*has)).to_vec()
+    let parts = [input_biases, output_bias, head_norms].map(|has| u8::from(*has));
+    parts.into_iter().chain(unrotated.iter().flat_map(|layer| (*layer as u64).to_le_bytes())).collect()
 }
 
 /// Checks dimensions and prefix that a file states.
