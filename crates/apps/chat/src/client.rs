@@ -4,8 +4,8 @@
 //! often by many orders of magnitude. The description has a bound of the results: twice the largest results that the
 //! preparation saw, times their margin. Decrypted values beyond it, also in unused slots, are an error, not a text. The
 //! imaginary parts have the service's check of the pass: they exceed the bound if a value has left its interval, also
-//! where the results do not look wrong. Such an error is final: the client asks nothing more, because each refusal tells
-//! a dishonest service something about the text. That holds also when the description changes.
+//! where the results do not look wrong. Such an error is final: the client asks nothing more, because each refusal
+//! tells a dishonest service something about the text. That holds also when the description changes.
 //!
 //! The description says how few public tokens a session may have: client and server refuse fewer before a pass. The
 //! client's half of a model says which tokens its preparation ran, and callers warn of others.

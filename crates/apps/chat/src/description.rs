@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_encrypted_llama::{Layout, TokenEncoding};
-use unspoken_llama_model::Config;
+use unspoken_llama_model::{Attention, Config};
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
     ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
@@ -304,6 +304,7 @@ fn dimensions(own: &proto::Description) -> Config {
         norm_epsilon: 0.0,
         // Checked against the width of a head, which is checked first.
         rope_frequencies: vec![0.0; (own.head_width as usize).min(1 << 16) / 2],
+        attention: Attention::default(),
     }
 }
 

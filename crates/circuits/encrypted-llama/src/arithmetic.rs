@@ -449,6 +449,7 @@ where
         for (place, count) in places.iter().zip(&map.vectors) {
             let width = width_of(config, place.quantity);
             let vectors = vectors.by_ref().take(count * program.layout().parts).collect();
+            let vectors = self.context.plus_bias(*place, vectors)?;
             tensors.push(self.finished(*place, Shape { width, ..input.shape }, vectors));
         }
         Ok(tensors)
@@ -459,11 +460,16 @@ where
         let program = self.context.program;
         let units = &program.units.layers[place.layer];
         let root = (program.config().head_width as f64).sqrt();
+        let normed = units.head_norms.as_ref();
         let factor = |head: usize| match place.quantity {
-            Quantity::RotatedQuery => units.query * units.key / (root * units.score[head].0),
-            _ => 1.0,
+            Quantity::RotatedQuery => {
+                normed.map_or(units.query, |norms| norms[0].output) * units.key / (root * units.score[head].0)
+            }
+            _ => normed.map_or(1.0, |norms| norms[1].output / units.key),
         };
-        let result = self.context.rope(&inputs[0], position, factor);
+        let gains = program.head_gains(place);
+        let gain = |coordinate: usize| gains.map_or(1.0, |gains| f64::from(gains[coordinate]));
+        let result = self.context.rope(&inputs[0], (place.layer, position), (factor, gain));
         self.finish(place, input.shape, result)
     }
 
@@ -516,6 +522,10 @@ where
             return self.finish(place, shape, result);
         }
         let (_, inputs) = self.prepare(place, &[input], None, &[Method::Slots(2)])?;
+        if let Some(norm) = program.units.head_norm(place) {
+            let result = self.context.head_squares(&inputs[0], norm);
+            return self.finish(place, Shape { groups: norm.polynomials.len(), ..shape }, result);
+        }
         let period = program.layout().period(program.config().width);
         let result = self.context.norm_square(&inputs[0], period, program.units.norm(place));
         self.finish(place, shape, result)

@@ -7,7 +7,7 @@ use unspoken_llama::{Place, Quantity};
 use crate::layout::{Columns, Key, Layout};
 use crate::linear::width_of;
 use crate::program::PassProgram;
-use crate::units::{LayerUnits, NormUnits};
+use crate::units::{HeadNormUnits, LayerUnits, NormUnits};
 
 impl PassProgram {
     /// The values of a place from the slots of its vectors: `groups x tokens x width` as in `unspoken-llama`, with
@@ -46,10 +46,23 @@ impl PassProgram {
         let (all, shared, head_width) = (config.heads, config.kv_heads, config.head_width);
         let width = width_of(config, quantity);
         let root = (head_width as f64).sqrt();
+        let head_factor = |norm: &HeadNormUnits| {
+            let heads = norm.input.len();
+            tensor.factors(heads, |head| norm.output / norm.input[head * heads / all])
+        };
         Some(match quantity {
-            Quantity::Query => tensor.heads(all, head_width, |_| layer.query),
+            Quantity::Query => tensor.heads(all, head_width, |head| layer.of_queries(head)),
+            Quantity::QueryNorm => {
+                tensor.heads(all, head_width, |_| layer.head_norms.as_ref().map_or(0.0, |n| n[0].output))
+            }
+            Quantity::KeyNorm => {
+                tensor.heads(shared, head_width, |_| layer.head_norms.as_ref().map_or(0.0, |n| n[1].output))
+            }
+            Quantity::QueryNormFactor => head_factor(&layer.head_norms.as_ref()?[0]),
+            Quantity::KeyNormFactor => head_factor(&layer.head_norms.as_ref()?[1]),
+            Quantity::Key => tensor.heads(shared, head_width, |head| layer.of_keys(head * shared / all)),
             Quantity::RotatedQuery => tensor.heads(all, head_width, |head| root * layer.score[head].0 / layer.key),
-            Quantity::Key | Quantity::RotatedKey => tensor.heads(shared, head_width, |_| layer.key),
+            Quantity::RotatedKey => tensor.heads(shared, head_width, |_| layer.key),
             Quantity::Value => tensor.heads(shared, head_width, |_| layer.value),
             Quantity::Attention => tensor.heads(all, head_width, |_| layer.value),
             Quantity::Score => tensor.scores(|head, found| layer.score[head].0 * (found + layer.score[head].1)),
@@ -134,10 +147,12 @@ impl Tensor<'_> {
         }
     }
 
-    /// Factors of tokens, one for each group.
+    /// Factors of tokens, one for each group: heads of queries or of keys, or a single one. `unit` gets a head of
+    /// queries.
     fn factors(&self, groups: usize, unit: impl Fn(usize) -> f64) -> Array3<f64> {
         let layout = self.layout;
-        Array3::from_shape_fn((groups, layout.chunk(), 1), |(head, token, _)| {
+        Array3::from_shape_fn((groups, layout.chunk(), 1), |(group, token, _)| {
+            let head = group * layout.heads / groups;
             let ((token, part), block) = (self.split(token), head / layout.block_heads);
             let slot = layout.slot(token, head % layout.block_heads, 0);
             self.slots[block * layout.parts + part][slot].re * unit(head)

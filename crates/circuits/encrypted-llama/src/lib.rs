@@ -9,6 +9,7 @@ mod decode;
 mod error;
 mod evaluator;
 mod explain;
+mod heads;
 mod layout;
 mod linear;
 mod lookup;

@@ -163,7 +163,12 @@ impl LinearMap {
 }
 
 /// The row of each dimension of each vector of a place, with rows from `first` on.
-fn outputs_of(config: &Config, layout: &Layout, quantity: Quantity, first: usize) -> Vec<Vec<Option<usize>>> {
+pub(crate) fn outputs_of(
+    config: &Config,
+    layout: &Layout,
+    quantity: Quantity,
+    first: usize,
+) -> Vec<Vec<Option<usize>>> {
     let dimensions = layout.dimensions();
     match quantity {
         Quantity::Query | Quantity::Key | Quantity::Value => {
@@ -201,15 +206,15 @@ pub(crate) fn width_of(config: &Config, quantity: Quantity) -> usize {
 
 impl Units {
     /// The unit of the result of a linear map in a row.
-    fn of_output(&self, place: Place, row: usize) -> f64 {
+    pub(crate) fn of_output(&self, place: Place, row: usize) -> f64 {
         match place.quantity {
             Quantity::Logits => self.logits,
             Quantity::AttentionOutput | Quantity::FfnOutput => self.residual,
             _ => {
                 let layer = &self.layers[place.layer];
                 match place.quantity {
-                    Quantity::Query => layer.query,
-                    Quantity::Key => layer.key,
+                    Quantity::Query => layer.of_queries(row / self.head_width),
+                    Quantity::Key => layer.of_keys(row / self.head_width),
                     Quantity::Value => layer.value,
                     Quantity::Gate => layer.gate[row],
                     _ => layer.up[row],

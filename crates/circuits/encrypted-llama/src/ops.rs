@@ -123,7 +123,11 @@ where
 
     /// Sums of the squares of slots that are `stride` apart, over all vectors of a part: a vector for each part. One
     /// level.
-    fn sum_squares(&self, input: &[M::Vector], (stride, count): (usize, usize)) -> Result<Vec<M::Vector>, CkksError> {
+    pub(crate) fn sum_squares(
+        &self,
+        input: &[M::Vector],
+        (stride, count): (usize, usize),
+    ) -> Result<Vec<M::Vector>, CkksError> {
         let (a, parts) = (self.arithmetic(), self.parts());
         let sum = InnerSum::new(stride as i64, count)?;
         let parts: Vec<usize> = (0..parts).collect();
@@ -148,7 +152,7 @@ where
     }
 
     /// A number for each head of a block, 0 for padding, in slots that repeat.
-    fn by_head(&self, block: usize, value: impl Fn(usize) -> f64) -> Vec<Complex64> {
+    pub(crate) fn by_head(&self, block: usize, value: impl Fn(usize) -> f64) -> Vec<Complex64> {
         let layout = self.layout();
         let of_slot = |slot: usize| {
             let head = block * layout.block_heads + slot / layout.tokens;
@@ -165,13 +169,19 @@ where
         let slots = |index: usize| match place.quantity {
             Quantity::Exponential => self.visible(first + index),
             Quantity::Silu => self.coordinates(first + index, polynomials.len()),
-            _ => self.heads(first + index),
-        };
-        let evaluated = match (place.quantity, polynomials) {
-            (Quantity::Exponential | Quantity::Silu | Quantity::SoftmaxFactor(_), _) => {
-                self.slot_polynomials(input, polynomials, slots)?
+            _ => {
+                // Heads of keys serve several heads of queries.
+                let shared = self.layout().heads / polynomials.len();
+                self.heads(first + index).into_iter().map(|head| Some(head? / shared)).collect()
             }
-            (_, polynomials) => self.polynomial(input, &polynomials[0])?,
+        };
+        let evaluated = match place.quantity {
+            Quantity::Exponential
+            | Quantity::Silu
+            | Quantity::SoftmaxFactor(_)
+            | Quantity::QueryNormFactor
+            | Quantity::KeyNormFactor => self.slot_polynomials(input, polynomials, slots)?,
+            _ => self.polynomial(input, &polynomials[0])?,
         };
         let (values, doubled) = evaluated.into_iter().unzip();
         Ok(Evaluated { values, doubled })
@@ -354,47 +364,6 @@ where
             let mask = PreparedVector::new(mask.collect(), level, scale)?;
             repeat.apply(a, &a.rescale(&a.mul_prepared(vector, &mask)?)?)
         })
-    }
-
-    /// RoPE, with a factor for each head. The first token of the chunk is at `position`. One level.
-    pub fn rope(
-        &self,
-        input: &[M::Vector],
-        position: usize,
-        factor: impl Fn(usize) -> f64,
-    ) -> Result<Vec<M::Vector>, CkksError> {
-        let (layout, config) = (self.layout(), self.program.config());
-        let a = self.arithmetic();
-        let half = layout.width / 2;
-        let mut results = Vec::with_capacity(input.len());
-        for (index, vector) in input.iter().enumerate() {
-            let (block, part) = (self.blocks.first + index / layout.parts, index % layout.parts);
-            let turn = |slot: usize| -> Option<(f64, f64)> {
-                let (token, head, column) = layout.place(slot);
-                let head = block * layout.block_heads + head;
-                let channel = column % layout.width;
-                let frequency = *config.rope_frequencies.get(channel % half)?;
-                if head >= layout.heads {
-                    return None;
-                }
-                let angle = (position + part * layout.tokens + token) as f64 * frequency;
-                let sign = if channel < half { -1.0 } else { 1.0 };
-                Some((factor(head) * angle.cos(), factor(head) * sign * angle.sin()))
-            };
-            let slots = layout.stride() * layout.width;
-            let values = |second: bool| -> Vec<Complex64> {
-                let value = |slot: usize| turn(slot).map_or(0.0, |(cos, sin)| if second { sin } else { cos });
-                (0..slots).map(|slot| Complex64::from(value(slot))).collect()
-            };
-            let level = a.level(vector);
-            let scale = a.parameters().scale() * a.parameters().level_modulus(level) / a.scale(vector);
-            let cos = PreparedVector::new(values(false), level, scale)?;
-            let sin = PreparedVector::new(values(true), level, scale)?;
-            let steps = [0, (half * layout.stride()) as i64];
-            let rows = [vec![(0, &cos), (1, &sin)]];
-            results.extend(a.rotation_products(vector, &steps, &rows)?);
-        }
-        Ok(results)
     }
 }
 

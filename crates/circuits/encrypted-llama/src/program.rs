@@ -4,15 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ndarray::Array1;
 use unspoken_ckks::{Bootstrap, CoefficientMatrix, Encoder, LinearTransform};
 use unspoken_llama::placement::Move;
-use unspoken_llama::{Circuit, Design, Place, Quantity};
-use unspoken_llama_model::{Config, Model};
+use unspoken_llama::{Circuit, Design, Place, Quantity, head_gains, linear_bias};
+use unspoken_llama_model::{Attention, Config, Model};
 use unspoken_rlwe::SmallRing;
 
 use crate::error::PassError;
 use crate::layout::Layout;
-use crate::linear::{LinearMap, LinearPlaces};
+use crate::linear::{LinearMap, LinearPlaces, width_of};
 use crate::units::Units;
 
 /// A model prepared for encrypted passes: its circuit, the layout of its vectors, units, polynomials and weights. One
@@ -88,8 +89,7 @@ impl PassProgram {
             let found = "a circuit of other dimensions than the model".into();
             return Err(PassError::Session { found, needed: "that of the model".into() });
         }
-        let embedding = model.weights.embedding.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-        let units = Units::new(circuit, design, f64::from(embedding))?;
+        let units = Units::new(circuit, design, Some(&model))?;
         Self::with(circuit, Some(model), units, bootstrap, (tokens, small_degree))
     }
 
@@ -103,7 +103,7 @@ impl PassProgram {
         bootstrap: Bootstrap,
         sizes: (usize, usize),
     ) -> Result<Self, PassError> {
-        Self::with(circuit, None, Units::new(circuit, design, 0.0)?, bootstrap, sizes)
+        Self::with(circuit, None, Units::new(circuit, design, None)?, bootstrap, sizes)
     }
 
     fn with(
@@ -188,6 +188,27 @@ impl PassProgram {
 
     pub(crate) fn linear_map(&self, places: &[Place]) -> Result<LinearMap, PassError> {
         Ok(LinearMap::new((self.config(), self.model.as_deref()), &self.layout, &self.units, places)?)
+    }
+
+    /// The bias of the linear map of a place, in the unit of its result; ones if it is not known.
+    pub(crate) fn bias(&self, place: Place) -> Option<Vec<f64>> {
+        let Some(model) = &self.model else {
+            let Attention { input_biases, output_bias, .. } = self.config().attention;
+            let has = match place.quantity {
+                Quantity::Query | Quantity::Key | Quantity::Value => input_biases,
+                Quantity::AttentionOutput => output_bias,
+                _ => false,
+            };
+            return has.then(|| vec![1.0; width_of(self.config(), place.quantity)]);
+        };
+        let bias = linear_bias(model, place)?;
+        let value = |(row, value): (usize, &f32)| f64::from(*value) / self.units.of_output(place, row);
+        Some(bias.iter().enumerate().map(value).collect())
+    }
+
+    /// The gains of the norm of each head of a place; `None` if it has none, or they are not known.
+    pub(crate) fn head_gains(&self, place: Place) -> Option<&Array1<f32>> {
+        head_gains(self.model.as_deref()?, place)
     }
 
     /// Forgets the transformations of earlier passes.

@@ -11,7 +11,8 @@
 use std::f64::consts::SQRT_2;
 
 use unspoken_ckks::{CkksError, Complex64, Polynomial};
-use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity};
+use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity, linear_bias};
+use unspoken_llama_model::Model;
 
 /// Values of other text are larger than values of the calibration text. Bootstraps lose little precision beyond 1.
 const MARGIN: f64 = 1.2;
@@ -20,8 +21,14 @@ const MARGIN: f64 = 1.2;
 #[derive(Clone, Debug)]
 pub(crate) struct LayerUnits {
     pub attention_norm: NormUnits,
+    /// Of queries before RoPE, if their heads have no norm.
     pub query: f64,
+    /// Of rotated keys.
     pub key: f64,
+    /// Norms of each head of queries, and of keys.
+    pub head_norms: Option<[HeadNormUnits; 2]>,
+    /// The largest absolute value of rotated queries, and of rotated keys in their unit.
+    rotated: [f64; 2],
     pub value: f64,
     /// For each head: half the length of the interval of its scores, and the middle over that.
     pub score: Vec<(f64, f64)>,
@@ -49,6 +56,19 @@ pub(crate) struct NormUnits {
     pub output: f64,
 }
 
+/// The norm of each head of queries or keys. The argument of a head's polynomial is `factor * sum of squares` plus the
+/// offset of the head.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadNormUnits {
+    /// Units of the input, for each head: in them all heads have the same factor.
+    pub input: Vec<f64>,
+    pub factor: f64,
+    pub offsets: Vec<f64>,
+    pub polynomials: Vec<Polynomial>,
+    /// Unit of the output, which has no gains.
+    pub output: f64,
+}
+
 /// A round of softmax: the argument of each head's polynomial is the sum of squares plus an offset.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundUnits {
@@ -64,8 +84,8 @@ pub(crate) struct Units {
     pub layers: Vec<LayerUnits>,
     pub last_norm: NormUnits,
     pub logits: f64,
-    /// Root of the width of a head.
-    pub root: f64,
+    /// Width of a head.
+    pub head_width: usize,
 }
 
 /// A polynomial of the variable of its interval, times a factor.
@@ -86,28 +106,42 @@ fn middle(interval: &Interval) -> f64 {
 struct Builder<'a> {
     circuit: &'a Circuit,
     design: &'a Design,
+    model: Option<&'a Model>,
     residual: f64,
 }
 
+/// The largest absolute value that a linear map gives before its bias is added; 0 without a bias.
+fn without_bias(design: &Design, model: Option<&Model>, place: Place) -> f64 {
+    let bias = model.and_then(|model| linear_bias(model, place));
+    let ranges = design.ranges().of(place).unwrap_or_default();
+    let before = bias.into_iter().flatten().zip(ranges).map(|(bias, range)| {
+        let bias = f64::from(*bias);
+        Interval { low: range.low - bias, high: range.high - bias }.largest()
+    });
+    before.fold(0.0, f64::max)
+}
+
 impl Units {
-    /// Units for the ranges of a design; `embedding` is the largest absolute value of the input.
-    pub fn new(circuit: &Circuit, design: &Design, embedding: f64) -> Result<Self, CircuitError> {
+    /// Units for the ranges of a design, for the embedding and the biases of a model.
+    pub fn new(circuit: &Circuit, design: &Design, model: Option<&Model>) -> Result<Self, CircuitError> {
         let layers = circuit.config().layers;
-        let mut residual = embedding;
+        let embedding = model.into_iter().flat_map(|model| &model.weights.embedding);
+        let mut residual = f64::from(embedding.fold(0.0f32, |most, value| most.max(value.abs())));
         for layer in 0..=layers {
+            residual = residual.max(without_bias(design, model, Place::new(layer, Quantity::AttentionOutput)));
             for quantity in [Quantity::Residual, Quantity::MiddleResidual] {
                 let seen = design.ranges().largest(Place::new(layer, quantity));
                 residual = residual.max(seen.unwrap_or(0.0));
             }
         }
-        let builder = Builder { circuit, design, residual: MARGIN * residual };
+        let builder = Builder { circuit, design, model, residual: MARGIN * residual };
         Ok(Units {
             residual: builder.residual,
             layers: (0..layers).map(|layer| builder.layer(layer)).collect::<Result<_, _>>()?,
             last_norm: builder
                 .norm(layers, [Quantity::LastNormSquare, Quantity::LastNormFactor, Quantity::LastNorm])?,
             logits: builder.largest(Place::new(layers, Quantity::Logits))?,
-            root: (circuit.config().head_width as f64).sqrt(),
+            head_width: circuit.config().head_width,
         })
     }
 }
@@ -121,6 +155,11 @@ impl Builder<'_> {
     fn largest(&self, place: Place) -> Result<f64, CircuitError> {
         let largest = self.design.ranges().largest(place).ok_or(CircuitError::NoRange { place })?;
         Ok((MARGIN * largest).max(f64::MIN_POSITIVE))
+    }
+
+    /// The unit of the result of a linear map, which must hold what the map gives before its bias is added, too.
+    fn of_map(&self, place: Place) -> Result<f64, CircuitError> {
+        Ok(self.largest(place)?.max(MARGIN * without_bias(self.design, self.model, place)))
     }
 
     /// The unit of each coordinate.
@@ -142,6 +181,35 @@ impl Builder<'_> {
             factor: self.residual * self.residual / (config.width as f64 * half),
             offset: (f64::from(config.norm_epsilon) - middle) / half,
             polynomial: on_unit(approximation, 0, self.residual / output)?,
+            output,
+        })
+    }
+
+    fn head_norm(&self, layer: usize, [input, factor, output]: [Quantity; 3]) -> Result<HeadNormUnits, CircuitError> {
+        let config = self.circuit.config();
+        let width = config.head_width;
+        let at = |quantity| Place::new(layer, quantity);
+        let approximation = self.approximation(at(factor))?;
+        let intervals = approximation.intervals();
+        // The unit of a head in which the sum of squares itself is the argument.
+        let whole: Vec<f64> = intervals.iter().map(|interval| (width as f64 * half(interval)).sqrt()).collect();
+        let bias = self.model.and_then(|model| linear_bias(model, at(input)));
+        let ranges = self.design.ranges().of(at(input)).ok_or(CircuitError::NoRange { place: at(input) })?;
+        let mut share = f64::MIN_POSITIVE;
+        for (row, range) in ranges.iter().enumerate() {
+            let bias = bias.map_or(0.0, |bias| f64::from(bias[row]));
+            let before = Interval { low: range.low - bias, high: range.high - bias };
+            share = share.max(MARGIN * range.largest().max(before.largest()) / whole[row / width]);
+        }
+        let input: Vec<f64> = whole.iter().map(|unit| share * unit).collect();
+        let output = self.largest(at(output))?;
+        let polynomials = input.iter().enumerate().map(|(head, unit)| on_unit(approximation, head, unit / output));
+        let offset = |interval: &Interval| (f64::from(config.norm_epsilon) - middle(interval)) / half(interval);
+        Ok(HeadNormUnits {
+            factor: share * share,
+            offsets: intervals.iter().map(offset).collect(),
+            polynomials: polynomials.collect::<Result<_, _>>()?,
+            input,
             output,
         })
     }
@@ -173,12 +241,25 @@ impl Builder<'_> {
         let gate: Vec<f64> = silu.intervals().iter().map(Interval::largest).collect();
         let (up, hidden) = (self.of_coordinates(at(Quantity::Up))?, self.of_coordinates(at(Quantity::Hidden))?);
         let silu = (0..gate.len()).map(|i| on_unit(silu, i, up[i] / hidden[i])).collect::<Result<_, _>>()?;
+        let (query, mut key) = (self.of_map(at(Quantity::Query))?, self.of_map(at(Quantity::Key))?);
+        // A turn makes a coordinate larger by the root of 2 at most.
+        let (mut rotated, mut head_norms) = ([SQRT_2 / MARGIN * query, SQRT_2 / MARGIN], None);
+        if self.circuit.config().attention.head_norms {
+            key = self.largest(at(Quantity::RotatedKey))?;
+            rotated = [self.largest(at(Quantity::RotatedQuery))? / MARGIN, MARGIN.recip()];
+            head_norms = Some([
+                self.head_norm(layer, [Quantity::Query, Quantity::QueryNormFactor, Quantity::QueryNorm])?,
+                self.head_norm(layer, [Quantity::Key, Quantity::KeyNormFactor, Quantity::KeyNorm])?,
+            ]);
+        }
         Ok(LayerUnits {
             attention_norm: self
                 .norm(layer, [Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, Quantity::AttentionNorm])?,
-            query: self.largest(at(Quantity::Query))?,
-            key: self.largest(at(Quantity::Key))?,
-            value: self.largest(at(Quantity::Value))?,
+            query,
+            key,
+            head_norms,
+            rotated,
+            value: self.of_map(at(Quantity::Value))?,
             score: scores.intervals().iter().map(|i| (half(i), middle(i) / half(i))).collect(),
             exponential,
             rounds: (0..usize::from(rounds)).map(round).collect::<Result<_, _>>()?,
@@ -192,7 +273,29 @@ impl Builder<'_> {
     }
 }
 
+impl LayerUnits {
+    /// The unit of the map to queries, of a head.
+    pub fn of_queries(&self, head: usize) -> f64 {
+        self.head_norms.as_ref().map_or(self.query, |norms| norms[0].input[head])
+    }
+
+    /// The unit of the map to keys, of a head of keys.
+    pub fn of_keys(&self, head: usize) -> f64 {
+        self.head_norms.as_ref().map_or(self.key, |norms| norms[1].input[head])
+    }
+}
+
 impl Units {
+    /// The norm of each head of a place; `None` if it is none of such a norm.
+    pub fn head_norm(&self, place: Place) -> Option<&HeadNormUnits> {
+        let [queries, keys] = self.layers.get(place.layer)?.head_norms.as_ref()?;
+        match place.quantity {
+            Quantity::QueryNormSquare | Quantity::QueryNormFactor => Some(queries),
+            Quantity::KeyNormSquare | Quantity::KeyNormFactor => Some(keys),
+            _ => None,
+        }
+    }
+
     /// The polynomials that replace the function of a place; `None` if the place is none of a function.
     pub fn polynomials(&self, place: Place) -> Option<&[Polynomial]> {
         let layer = || self.layers.get(place.layer);
@@ -201,6 +304,7 @@ impl Units {
             Quantity::Silu => &layer()?.silu,
             Quantity::SoftmaxFactor(round) => &layer()?.rounds.get(usize::from(round))?.polynomials,
             Quantity::AttentionNormFactor => std::slice::from_ref(&layer()?.attention_norm.polynomial),
+            Quantity::QueryNormFactor | Quantity::KeyNormFactor => &self.head_norm(place)?.polynomials,
             Quantity::FfnNormFactor => std::slice::from_ref(&layer()?.ffn_norm.polynomial),
             Quantity::LastNormFactor => std::slice::from_ref(&self.last_norm.polynomial),
             _ => return None,
@@ -255,10 +359,13 @@ impl Units {
         match place.quantity {
             Quantity::AttentionNormFactor => largest(std::slice::from_ref(&layer.attention_norm.polynomial)),
             Quantity::FfnNormFactor => largest(std::slice::from_ref(&layer.ffn_norm.polynomial)),
-            Quantity::RotatedKey => SQRT_2 / MARGIN,
+            Quantity::QueryNormFactor | Quantity::KeyNormFactor => {
+                self.head_norm(place).map_or(1.0, |norm| largest(&norm.polynomials))
+            }
+            Quantity::RotatedKey => layer.rotated[1],
             Quantity::RotatedQuery => {
                 layer.score.iter().fold(0.0, |most: f64, (half, _)| most.max(half.recip()))
-                    * (SQRT_2 / MARGIN * layer.query * layer.key / self.root)
+                    * (layer.rotated[0] * layer.key / (self.head_width as f64).sqrt())
             }
             Quantity::Exponential => largest(&layer.exponential),
             Quantity::SoftmaxFactor(round) => largest(&layer.rounds[usize::from(round)].polynomials),

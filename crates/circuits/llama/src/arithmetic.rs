@@ -63,7 +63,8 @@ pub trait TensorArithmetic {
     /// Appends the rotated keys and the values of a chunk.
     fn append(&mut self, cache: &mut Self::Cache, keys: Self::Tensor, values: Self::Tensor) -> Result<(), Self::Error>;
 
-    /// Products with the weights of a place: `tokens x 1 x inputs` to `tokens x 1 x outputs`.
+    /// Products with the weights of a place, plus the bias of the place if it has one: `tokens x 1 x inputs` to
+    /// `tokens x 1 x outputs`.
     fn linear(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, Self::Error>;
 
     /// Several linear maps of one tensor, in the order of their places. An arithmetic may share work between them.
@@ -71,7 +72,8 @@ pub trait TensorArithmetic {
         places.iter().map(|place| self.linear(input, *place)).collect()
     }
 
-    /// Rotates pairs of coordinates of each head by their position. The first token is at `position` of the context.
+    /// Rotates pairs of coordinates of each head by their position, after it multiplied them by the gains of the norm
+    /// of each head if it has one. The first token is at `position` of the context.
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, Self::Error>;
 
     /// Products of queries with all keys of the cache, divided by the root of the head's width: `tokens x heads x
@@ -109,7 +111,8 @@ pub trait TensorArithmetic {
     fn function(&mut self, function: Function, input: &Self::Tensor, place: Place)
     -> Result<Self::Tensor, Self::Error>;
 
-    /// `factor` times the sum of the squares of each group, plus `offset`: `tokens x groups x 1`.
+    /// `factor` times the sum of the squares of each group, plus `offset`: `tokens x groups x 1`. Where the place
+    /// belongs to the norm of each head, the groups are heads of queries or keys.
     fn sum_squares(
         &mut self,
         input: &Self::Tensor,
@@ -118,7 +121,7 @@ pub trait TensorArithmetic {
         place: Place,
     ) -> Result<Self::Tensor, Self::Error>;
 
-    /// Each group times its value of `factors`, which is `tokens x groups x 1`.
+    /// Each group, or each head of queries or keys, times its value of `factors`, which is `tokens x groups x 1`.
     fn scale(
         &mut self,
         input: &Self::Tensor,

@@ -2,8 +2,8 @@
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::parallel::prelude::*;
-use ndarray::{Array2, Array3, Axis, Zip, s};
-use unspoken_llama_model::{KvCache, Model, linear, rotate_positions};
+use ndarray::{Array1, Array2, Array3, Axis, Zip, s};
+use unspoken_llama_model::{KvCache, Model, linear, rotate_positions, with_bias};
 
 use crate::arithmetic::{Function, Shape, TensorArithmetic};
 use crate::error::CircuitError;
@@ -65,12 +65,16 @@ impl<S: Steps> TensorArithmetic for FloatArithmetic<'_, S> {
 
     fn linear(&mut self, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
         let product = linear(input.rows(), linear_weights(self.model, place)?);
+        let product = with_bias(product, linear_bias(self.model, place));
         self.steps.result(product.insert_axis(Axis(0)), place)
     }
 
     fn rope(&mut self, input: &Tensor, position: usize, place: Place) -> Result<Tensor, CircuitError> {
         let mut rows = input.rows().to_owned();
-        rotate_positions(&self.model.config, position, &mut rows);
+        if let Some(gains) = head_gains(self.model, place) {
+            rows.axis_chunks_iter_mut(Axis(1), gains.len()).for_each(|mut head| head *= gains);
+        }
+        rotate_positions(&self.model.config, place.layer, position, &mut rows);
         self.steps.result(rows.insert_axis(Axis(0)), place)
     }
 
@@ -88,11 +92,23 @@ impl<S: Steps> TensorArithmetic for FloatArithmetic<'_, S> {
     }
 
     fn sum_squares(&mut self, input: &Tensor, factor: f64, offset: f64, place: Place) -> Result<Tensor, CircuitError> {
-        self.steps.result(sum_squares(input, factor, offset), place)
+        let groups = match place.quantity {
+            Quantity::QueryNormSquare => self.model.config.heads,
+            Quantity::KeyNormSquare => self.model.config.kv_heads,
+            _ => return self.steps.result(sum_squares(&input.0, factor, offset), place),
+        };
+        self.steps.result(sum_squares(&input.split(groups), factor, offset), place)
     }
 
     fn scale(&mut self, input: &Tensor, factors: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        self.steps.result(&input.0 * &factors.0, place)
+        let groups = factors.shape().groups;
+        if groups == input.shape().groups {
+            return self.steps.result(&input.0 * &factors.0, place);
+        }
+        let scaled = input.split(groups) * &factors.0;
+        let (_, tokens, width) = scaled.dim();
+        let of = |(_, token, i): (usize, usize, usize)| scaled[(i / width, token, i % width)];
+        self.steps.result(Array3::from_shape_fn((1, tokens, groups * width), of), place)
     }
 
     fn multiply(&mut self, a: &Tensor, b: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
@@ -127,6 +143,28 @@ pub fn linear_weights(model: &Model, place: Place) -> Result<&Array2<f32>, Circu
         Quantity::FfnOutput => &layer.down,
         _ => return Err(CircuitError::NoWeights { place }),
     })
+}
+
+/// The bias of the linear map of a place, if it has one.
+pub fn linear_bias(model: &Model, place: Place) -> Option<&Array1<f32>> {
+    let vectors = &model.weights.layers.get(place.layer)?.attention;
+    match place.quantity {
+        Quantity::Query => vectors.query_bias.as_ref(),
+        Quantity::Key => vectors.key_bias.as_ref(),
+        Quantity::Value => vectors.value_bias.as_ref(),
+        Quantity::AttentionOutput => vectors.output_bias.as_ref(),
+        _ => None,
+    }
+}
+
+/// The gains of the norm of each head of rotated queries or keys, if it has one: `head_width`.
+pub fn head_gains(model: &Model, place: Place) -> Option<&Array1<f32>> {
+    let vectors = &model.weights.layers.get(place.layer)?.attention;
+    match place.quantity {
+        Quantity::RotatedQuery => vectors.query_norm.as_ref(),
+        Quantity::RotatedKey => vectors.key_norm.as_ref(),
+        _ => None,
+    }
 }
 
 /// Scores of all heads. Scores with later tokens are `-inf`.
@@ -164,12 +202,12 @@ fn attend(model: &Model, public: &KvCache, weights: &Tensor, cache: &FloatCache)
     sums.insert_axis(Axis(0))
 }
 
-fn sum_squares(input: &Tensor, factor: f64, offset: f64) -> Array3<f32> {
+fn sum_squares(input: &Array3<f32>, factor: f64, offset: f64) -> Array3<f32> {
     let sum = |row: ndarray::ArrayView1<f32>| row.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
-    let (groups, tokens, _) = input.0.dim();
+    let (groups, tokens, _) = input.dim();
     let mut sums = Array3::zeros((groups, tokens, 1));
     Zip::from(sums.lanes_mut(Axis(2)))
-        .and(input.0.lanes(Axis(2)))
+        .and(input.lanes(Axis(2)))
         .for_each(|mut value, row| value[0] = (factor * sum(row) + offset) as f32);
     sums
 }

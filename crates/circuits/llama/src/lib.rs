@@ -25,7 +25,7 @@ pub use clear::{Clear, Exact, Watch};
 pub use compare::{Comparison, Sample, Simulation, calibrate};
 pub use design::{Degrees, Design, DesignOptions, Margins, Needed};
 pub use error::CircuitError;
-pub use float::{FloatArithmetic, FloatCache, Steps, linear_weights};
+pub use float::{FloatArithmetic, FloatCache, Steps, head_gains, linear_bias, linear_weights};
 pub use noise::{EngineNoise, Noise};
 pub use pass::Session;
 pub use place::{Place, Quantity};

@@ -83,14 +83,21 @@ impl EngineNoise {
             Q::Query | Q::Key | Q::Value | Q::AttentionOutput | Q::Gate | Q::Up | Q::FfnOutput | Q::Logits => {
                 (1.0, true)
             }
-            Q::AttentionNormFactor | Q::FfnNormFactor | Q::LastNormFactor | Q::SoftmaxFactor(_) => {
-                (self.function(place), true)
-            }
+            Q::AttentionNormFactor
+            | Q::QueryNormFactor
+            | Q::KeyNormFactor
+            | Q::FfnNormFactor
+            | Q::LastNormFactor
+            | Q::SoftmaxFactor(_) => (self.function(place), true),
             Q::Exponential | Q::Silu => (self.function(place), false),
             // A product with plaintexts, and rotations.
             Q::RotatedQuery | Q::RotatedKey | Q::Score | Q::Attention => (std::f64::consts::SQRT_2, false),
             Q::AttentionNormSquare
             | Q::AttentionNorm
+            | Q::QueryNormSquare
+            | Q::QueryNorm
+            | Q::KeyNormSquare
+            | Q::KeyNorm
             | Q::SoftmaxSquare(_)
             | Q::SoftmaxScaled(_)
             | Q::SoftmaxWeight(_)

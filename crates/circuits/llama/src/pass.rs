@@ -36,6 +36,12 @@ const FFN_NORM: Norm =
 const LAST_NORM: Norm =
     Norm { square: Quantity::LastNormSquare, factor: Quantity::LastNormFactor, output: Quantity::LastNorm };
 
+const QUERY_NORM: Norm =
+    Norm { square: Quantity::QueryNormSquare, factor: Quantity::QueryNormFactor, output: Quantity::QueryNorm };
+
+const KEY_NORM: Norm =
+    Norm { square: Quantity::KeyNormSquare, factor: Quantity::KeyNormFactor, output: Quantity::KeyNorm };
+
 impl Circuit {
     /// A session after the public prefix of the arithmetic.
     ///
@@ -66,7 +72,7 @@ impl Circuit {
             residual = arithmetic.add(&middle, &output, Place::new(layer + 1, Quantity::Residual))?;
         }
         session.tokens += tokens;
-        self.norm(arithmetic, self.config.layers, &LAST_NORM, &residual)
+        self.norm(arithmetic, self.config.layers, &LAST_NORM, &residual, self.config.width)
     }
 
     /// Logits of outputs of the last norm: `tokens x 1 x vocabulary`.
@@ -82,12 +88,13 @@ impl Circuit {
         arithmetic: &mut A,
         layer: usize,
         norm: &Norm,
-        residual: &A::Tensor,
+        input: &A::Tensor,
+        width: usize,
     ) -> Result<A::Tensor, A::Error> {
-        let (mean, epsilon) = (1.0 / self.config.width as f64, f64::from(self.config.norm_epsilon));
-        let square = arithmetic.sum_squares(residual, mean, epsilon, Place::new(layer, norm.square))?;
+        let (mean, epsilon) = (1.0 / width as f64, f64::from(self.config.norm_epsilon));
+        let square = arithmetic.sum_squares(input, mean, epsilon, Place::new(layer, norm.square))?;
         let factor = arithmetic.function(Function::InverseSqrt, &square, Place::new(layer, norm.factor))?;
-        arithmetic.scale(residual, &factor, Place::new(layer, norm.output))
+        arithmetic.scale(input, &factor, Place::new(layer, norm.output))
     }
 
     fn attention<A: TensorArithmetic>(
@@ -99,9 +106,13 @@ impl Circuit {
         residual: &A::Tensor,
     ) -> Result<A::Tensor, A::Error> {
         let at = |quantity| Place::new(layer, quantity);
-        let normed = self.norm(arithmetic, layer, &ATTENTION_NORM, residual)?;
+        let normed = self.norm(arithmetic, layer, &ATTENTION_NORM, residual, self.config.width)?;
         let places = [Quantity::Query, Quantity::Key, Quantity::Value].map(at);
-        let [queries, keys, values] = results(arithmetic.linears(&normed, &places)?);
+        let [mut queries, mut keys, values] = results(arithmetic.linears(&normed, &places)?);
+        if self.config.attention.head_norms {
+            queries = self.norm(arithmetic, layer, &QUERY_NORM, &queries, self.config.head_width)?;
+            keys = self.norm(arithmetic, layer, &KEY_NORM, &keys, self.config.head_width)?;
+        }
         let queries = arithmetic.rope(&queries, position, at(Quantity::RotatedQuery))?;
         let keys = arithmetic.rope(&keys, position, at(Quantity::RotatedKey))?;
         arithmetic.append(cache, keys, values)?;
@@ -152,7 +163,7 @@ impl Circuit {
         residual: &A::Tensor,
     ) -> Result<A::Tensor, A::Error> {
         let at = |quantity| Place::new(layer, quantity);
-        let normed = self.norm(arithmetic, layer, &FFN_NORM, residual)?;
+        let normed = self.norm(arithmetic, layer, &FFN_NORM, residual, self.config.width)?;
         let [gate, up] = results(arithmetic.linears(&normed, &[Quantity::Gate, Quantity::Up].map(at))?);
         let gate = arithmetic.function(Function::Silu, &gate, at(Quantity::Silu))?;
         let hidden = arithmetic.multiply(&gate, &up, at(Quantity::Hidden))?;

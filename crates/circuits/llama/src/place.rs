@@ -19,9 +19,21 @@ pub enum Quantity {
     Key,
     /// Values.
     Value,
-    /// Queries after RoPE.
+    /// Mean square of each head of queries, plus epsilon, in models whose heads have norms.
+    QueryNormSquare,
+    /// Inverse square root of [`QueryNormSquare`](Self::QueryNormSquare).
+    QueryNormFactor,
+    /// Queries times [`QueryNormFactor`](Self::QueryNormFactor), without gains.
+    QueryNorm,
+    /// Mean square of each head of keys, plus epsilon, in models whose heads have norms.
+    KeyNormSquare,
+    /// Inverse square root of [`KeyNormSquare`](Self::KeyNormSquare).
+    KeyNormFactor,
+    /// Keys times [`KeyNormFactor`](Self::KeyNormFactor), without gains.
+    KeyNorm,
+    /// Queries after RoPE, times the gains of the norm of each head if it has one.
     RotatedQuery,
-    /// Keys after RoPE.
+    /// Keys after RoPE, times the gains of the norm of each head if it has one.
     RotatedKey,
     /// Scores before softmax, divided by the root of the head's width.
     Score,
@@ -78,6 +90,12 @@ impl Quantity {
             Quantity::Query,
             Quantity::Key,
             Quantity::Value,
+            Quantity::QueryNormSquare,
+            Quantity::QueryNormFactor,
+            Quantity::QueryNorm,
+            Quantity::KeyNormSquare,
+            Quantity::KeyNormFactor,
+            Quantity::KeyNorm,
             Quantity::RotatedQuery,
             Quantity::RotatedKey,
             Quantity::Score,
@@ -120,6 +138,12 @@ impl fmt::Display for Quantity {
             Quantity::Query => ("query", None),
             Quantity::Key => ("key", None),
             Quantity::Value => ("value", None),
+            Quantity::QueryNormSquare => ("query-norm-square", None),
+            Quantity::QueryNormFactor => ("query-norm-factor", None),
+            Quantity::QueryNorm => ("query-norm", None),
+            Quantity::KeyNormSquare => ("key-norm-square", None),
+            Quantity::KeyNormFactor => ("key-norm-factor", None),
+            Quantity::KeyNorm => ("key-norm", None),
             Quantity::RotatedQuery => ("rotated-query", None),
             Quantity::RotatedKey => ("rotated-key", None),
             Quantity::Score => ("score", None),

@@ -245,6 +245,8 @@ fn place_of(name: &str) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use unspoken_llama_model::Attention;
+
     use super::*;
 
     fn preparation() -> Preparation {
@@ -259,6 +261,7 @@ mod tests {
             context: 64,
             norm_epsilon: 1e-5,
             rope_frequencies: vec![1.0, 0.5],
+            attention: Attention::default(),
         };
         let mut ranges = Ranges::new();
         for (number, quantity) in Quantity::all(Circuit::ROUNDS).enumerate() {

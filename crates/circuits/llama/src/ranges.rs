@@ -133,6 +133,10 @@ impl Quantity {
             self,
             Quantity::AttentionNormSquare
                 | Quantity::AttentionNormFactor
+                | Quantity::QueryNormSquare
+                | Quantity::QueryNormFactor
+                | Quantity::KeyNormSquare
+                | Quantity::KeyNormFactor
                 | Quantity::Score
                 | Quantity::Exponential
                 | Quantity::SoftmaxSquare(_)
@@ -151,8 +155,12 @@ impl Quantity {
     /// Number of ranges of a place: of coordinates, or of groups.
     pub(crate) fn count(&self, config: &Config) -> usize {
         match self {
-            Quantity::Query | Quantity::RotatedQuery | Quantity::Attention => config.query_width(),
-            Quantity::Key | Quantity::RotatedKey | Quantity::Value => config.kv_width(),
+            Quantity::Query | Quantity::QueryNorm | Quantity::RotatedQuery | Quantity::Attention => {
+                config.query_width()
+            }
+            Quantity::Key | Quantity::KeyNorm | Quantity::RotatedKey | Quantity::Value => config.kv_width(),
+            Quantity::QueryNormSquare | Quantity::QueryNormFactor => config.heads,
+            Quantity::KeyNormSquare | Quantity::KeyNormFactor => config.kv_heads,
             Quantity::Gate | Quantity::Up | Quantity::Silu | Quantity::Hidden => config.ffn_width,
             Quantity::Logits => config.vocabulary,
             Quantity::Score
@@ -171,6 +179,8 @@ impl Quantity {
         matches!(
             self,
             Quantity::AttentionNormSquare
+                | Quantity::QueryNormSquare
+                | Quantity::KeyNormSquare
                 | Quantity::SoftmaxSquare(_)
                 | Quantity::FfnNormSquare
                 | Quantity::LastNormSquare

@@ -31,6 +31,13 @@ impl Tensor {
         self.0.view()
     }
 
+    /// Activations as so many groups of equal width: `groups x tokens x width`.
+    pub(crate) fn split(&self, groups: usize) -> Array3<f32> {
+        let rows = self.rows();
+        let width = rows.ncols() / groups;
+        Array3::from_shape_fn((groups, rows.nrows(), width), |(group, token, i)| rows[(token, group * width + i)])
+    }
+
     /// The values of a group, a row for each token.
     pub(crate) fn group(&self, group: usize) -> ArrayView2<'_, f32> {
         self.0.index_axis(Axis(0), group)

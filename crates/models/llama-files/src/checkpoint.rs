@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, Array2};
 
-use unspoken_llama_model::{Config, LayerWeights, Model, Tokenizer, Weights};
+use unspoken_llama_model::{Attention, AttentionVectors, Config, LayerWeights, Model, Tokenizer, Weights};
 
 use crate::LoadedModel;
 use crate::error::LoadError;
@@ -57,6 +57,7 @@ fn header(path: &Path) -> Result<(Config, bool), LoadError> {
         context: number("context", context)?,
         norm_epsilon: NORM_EPSILON,
         rope_frequencies: if width / heads > 1 << 16 { vec![] } else { rope_frequencies(ROPE_BASE, width / heads) },
+        attention: Attention::default(),
     };
     config.check().map_err(|(found, _)| LoadError::content(path, found, needed))?;
     let tied = vocabulary > 0;
@@ -108,6 +109,7 @@ fn weights(path: &Path, config: &Config, tied: bool) -> Result<Weights, LoadErro
             gate,
             up,
             down,
+            attention: AttentionVectors::default(),
         })
         .collect();
     Ok(Weights { embedding, layers, norm, head })

@@ -8,16 +8,16 @@ use std::path::Path;
 
 use candle_core::Device;
 use candle_core::quantized::gguf_file::Content;
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, Axis};
 
-use unspoken_llama_model::{Config, Model, TensorName, Weights};
+use unspoken_llama_model::{Attention, Config, Model, TensorName, Weights};
 
 use crate::LoadedModel;
 use crate::error::LoadError;
 use crate::gguf_header::{self, HeaderError};
 use crate::gguf_tokenizer::tokenizer;
 use crate::metadata::Metadata;
-use crate::rope::{RopeScaling, rope_frequencies};
+use crate::rope::{RopeScaling, adjacent_pairs, rope_frequencies};
 use crate::unread::refuse_unread;
 
 /// Maximum number of weights in a byte: Q2_K has 3.05.
@@ -36,7 +36,8 @@ pub fn load(path: &Path) -> Result<LoadedModel, LoadError> {
         .map_err(|error| LoadError::content(path, error.to_string(), "a whole GGUF file of version 1 to 3"))?;
     let metadata = Metadata { path, values: &content.metadata };
     let mut tensors = Tensors { path, content: &content, reader, read: HashSet::new() };
-    let mut config = config(&metadata, &mut tensors)?;
+    let family = family(&metadata)?;
+    let mut config = config(&metadata, &family, &mut tensors)?;
     config.check().map_err(|(found, needed)| LoadError::content(path, found, needed))?;
     let stored = config.vocabulary;
     let tokenizer = tokenizer(&metadata, stored)?;
@@ -57,12 +58,63 @@ pub fn load(path: &Path) -> Result<LoadedModel, LoadError> {
             let all = if matches!(tensor, TensorName::Embedding | TensorName::Head) { stored } else { rows };
             let mut values = tensors.borrow_mut().read(&name(tensor), &[all, columns])?;
             values.truncate(rows * columns);
-            Ok(Array2::from_shape_vec((rows, columns), values).expect("as many numbers as entries"))
+            let matrix = Array2::from_shape_vec((rows, columns), values).expect("as many numbers as entries");
+            Ok(match order(&config, &family, tensor, rows) {
+                Some(order) => matrix.select(Axis(0), &order),
+                None => matrix,
+            })
         },
-        |tensor, length| Ok(Array1::from(tensors.borrow_mut().read(&name(tensor), &[length])?)),
+        |tensor, length| {
+            let vector = Array1::from(tensors.borrow_mut().read(&name(tensor), &[length])?);
+            Ok(match order(&config, &family, tensor, length) {
+                Some(order) => vector.select(Axis(0), &order),
+                None => vector,
+            })
+        },
     )?;
     refuse_unread(path, tensors.borrow().unread())?;
     Ok(LoadedModel { model: Model { config, weights }, tokenizer })
+}
+
+/// A family of models, as llama.cpp has them.
+struct Family {
+    /// The name of the architecture, which the keys of its dimensions begin with.
+    name: &'static str,
+    /// Whether the file turns row `i` of a head against row `i + head_width / 2`, and not adjacent rows.
+    halves: bool,
+    /// Whether queries, keys and values have biases. In files of Llama they may have them.
+    biases: bool,
+    /// Whether each head of queries and keys has a norm.
+    head_norms: bool,
+}
+
+const FAMILIES: [Family; 3] = [
+    Family { name: "llama", halves: false, biases: false, head_norms: false },
+    Family { name: "qwen2", halves: true, biases: true, head_norms: false },
+    Family { name: "qwen3", halves: true, biases: false, head_norms: true },
+];
+
+fn family(metadata: &Metadata) -> Result<Family, LoadError> {
+    let architecture = metadata.text("general.architecture")?;
+    FAMILIES.into_iter().find(|family| family.name == architecture).ok_or_else(|| {
+        let names: Vec<String> = FAMILIES.iter().map(|family| format!("{:?}", family.name)).collect();
+        let needed = format!("one of {}: other architectures are not supported", names.join(", "));
+        LoadError::content(metadata.path, format!("architecture {architecture:?}"), needed)
+    })
+}
+
+/// The order in which rows of a tensor are read, if it is not theirs.
+fn order(config: &Config, family: &Family, tensor: TensorName, rows: usize) -> Option<Vec<usize>> {
+    let turned = matches!(
+        tensor,
+        TensorName::Query(_)
+            | TensorName::Key(_)
+            | TensorName::QueryBias(_)
+            | TensorName::KeyBias(_)
+            | TensorName::QueryNorm(_)
+            | TensorName::KeyNorm(_)
+    );
+    (turned && family.halves).then(|| adjacent_pairs(rows, config.head_width, config.head_width))
 }
 
 /// The name of a tensor in the file.
@@ -78,6 +130,12 @@ fn name(tensor: TensorName) -> String {
         TensorName::Gate(layer) => format!("blk.{layer}.ffn_gate.weight"),
         TensorName::Up(layer) => format!("blk.{layer}.ffn_up.weight"),
         TensorName::Down(layer) => format!("blk.{layer}.ffn_down.weight"),
+        TensorName::QueryBias(layer) => format!("blk.{layer}.attn_q.bias"),
+        TensorName::KeyBias(layer) => format!("blk.{layer}.attn_k.bias"),
+        TensorName::ValueBias(layer) => format!("blk.{layer}.attn_v.bias"),
+        TensorName::OutputBias(layer) => format!("blk.{layer}.attn_output.bias"),
+        TensorName::QueryNorm(layer) => format!("blk.{layer}.attn_q_norm.weight"),
+        TensorName::KeyNorm(layer) => format!("blk.{layer}.attn_k_norm.weight"),
         TensorName::Norm => "output_norm.weight".into(),
         TensorName::Head => "output.weight".into(),
     }
@@ -120,50 +178,60 @@ impl Tensors<'_> {
     }
 }
 
-fn config(metadata: &Metadata, tensors: &mut Tensors) -> Result<Config, LoadError> {
-    let architecture = metadata.text("general.architecture")?;
-    if architecture != "llama" {
-        let found = format!("architecture {architecture:?}");
-        return Err(LoadError::content(metadata.path, found, "\"llama\": other architectures are not supported"));
-    }
-    let experts = metadata.optional_number("llama.expert_count")?.unwrap_or(0);
+fn config(metadata: &Metadata, family: &Family, tensors: &mut Tensors) -> Result<Config, LoadError> {
+    let of = |key: &str| format!("{}.{key}", family.name);
+    let experts = metadata.optional_number(&of("expert_count"))?.unwrap_or(0);
     if experts > 0 {
         let found = format!("a mixture of {experts} experts");
         return Err(LoadError::content(metadata.path, found, "a dense model"));
     }
-    let (width, heads) = (metadata.number("llama.embedding_length")?, metadata.number("llama.attention.head_count")?);
-    let head_width = match metadata.optional_number("llama.attention.key_length")? {
+    let (width, heads) = (metadata.number(&of("embedding_length"))?, metadata.number(&of("attention.head_count"))?);
+    let head_width = match metadata.optional_number(&of("attention.key_length"))? {
         Some(width) => width,
         None => width.checked_div(heads).unwrap_or(0),
     };
-    let rotated = metadata.optional_number("llama.rope.dimension_count")?.unwrap_or(head_width);
+    let rotated = metadata.optional_number(&of("rope.dimension_count"))?.unwrap_or(head_width);
     if rotated != head_width || head_width > 1 << 16 {
         let found = format!("RoPE on {rotated} of {head_width} coordinates");
         return Err(LoadError::content(metadata.path, found, "RoPE on all of at most 65536 coordinates of a head"));
     }
-    let vocabulary = match metadata.optional_number("llama.vocab_size")? {
+    let vocabulary = match metadata.optional_number(&of("vocab_size"))? {
         Some(size) => size,
         None => metadata.texts("tokenizer.ggml.tokens")?.len(),
     };
-    let base = metadata.optional_real("llama.rope.freq_base")?.unwrap_or(10_000.0);
+    let base = metadata.optional_real(&of("rope.freq_base"))?.unwrap_or(10_000.0);
     let mut frequencies = rope_frequencies(base, head_width);
-    scale(metadata, tensors, &mut frequencies)?;
+    scale(metadata, family, tensors, &mut frequencies)?;
+    let has = |tensor: TensorName| tensors.content.tensor_infos.contains_key(&name(tensor));
+    let inputs = [TensorName::QueryBias(0), TensorName::KeyBias(0), TensorName::ValueBias(0)];
     Ok(Config {
         width,
-        layers: metadata.number("llama.block_count")?,
+        layers: metadata.number(&of("block_count"))?,
         heads,
-        kv_heads: metadata.optional_number("llama.attention.head_count_kv")?.unwrap_or(heads),
+        kv_heads: metadata.optional_number(&of("attention.head_count_kv"))?.unwrap_or(heads),
         head_width,
-        ffn_width: metadata.number("llama.feed_forward_length")?,
+        ffn_width: metadata.number(&of("feed_forward_length"))?,
         vocabulary,
-        context: metadata.number("llama.context_length")?,
-        norm_epsilon: metadata.optional_real("llama.attention.layer_norm_rms_epsilon")?.unwrap_or(1e-5) as f32,
+        context: metadata.number(&of("context_length"))?,
+        norm_epsilon: metadata.optional_real(&of("attention.layer_norm_rms_epsilon"))?.unwrap_or(1e-5) as f32,
         rope_frequencies: frequencies,
+        attention: Attention {
+            input_biases: family.biases || inputs.into_iter().all(has),
+            output_bias: has(TensorName::OutputBias(0)),
+            head_norms: family.head_norms,
+            ..Attention::default()
+        },
     })
 }
 
 /// Scales the angles of RoPE as the file says.
-fn scale(metadata: &Metadata, tensors: &mut Tensors, frequencies: &mut [f64]) -> Result<(), LoadError> {
+fn scale(
+    metadata: &Metadata,
+    family: &Family,
+    tensors: &mut Tensors,
+    frequencies: &mut [f64],
+) -> Result<(), LoadError> {
+    let of = |key: &str| format!("{}.rope.{key}", family.name);
     if tensors.content.tensor_infos.contains_key(ROPE_DIVISORS) {
         let divisors = tensors.read(ROPE_DIVISORS, &[frequencies.len()])?;
         for (frequency, divisor) in frequencies.iter_mut().zip(divisors) {
@@ -171,12 +239,12 @@ fn scale(metadata: &Metadata, tensors: &mut Tensors, frequencies: &mut [f64]) ->
         }
     }
     // As in llama.cpp: a factor without a type is linear, older files have another key, and 0 is no factor.
-    match metadata.optional_text("llama.rope.scaling.type")?.unwrap_or("linear") {
+    match metadata.optional_text(&of("scaling.type"))?.unwrap_or("linear") {
         "none" => {}
         "linear" => {
-            let factor = match metadata.optional_real("llama.rope.scaling.factor")? {
+            let factor = match metadata.optional_real(&of("scaling.factor"))? {
                 Some(factor) => Some(factor),
-                None => metadata.optional_real("llama.rope.scale_linear")?,
+                None => metadata.optional_real(&of("scale_linear"))?,
             };
             let factor = factor.filter(|factor| *factor != 0.0).unwrap_or(1.0);
             if !(factor.is_finite() && factor > 0.0) {

@@ -99,10 +99,11 @@ fn splitting(metadata: &Metadata) -> Result<Splitting, LoadError> {
         "gpt-2" => Ok(Splitting::Gpt2),
         "smollm" => Ok(Splitting::SmolLm),
         "llama-bpe" | "llama3" | "llama-v3" => Ok(Splitting::Llama3),
+        "qwen2" => Ok(Splitting::Qwen2),
         other => Err(LoadError::content(
             metadata.path,
             format!("splitting {other:?} of the tokenizer"),
-            "\"gpt-2\", \"smollm\" or \"llama-bpe\"",
+            "\"gpt-2\", \"smollm\", \"llama-bpe\" or \"qwen2\"",
         )),
     }
 }

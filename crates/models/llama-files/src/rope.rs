@@ -5,6 +5,16 @@ pub fn rope_frequencies(base: f64, head_width: usize) -> Vec<f64> {
     (0..head_width / 2).map(|pair| base.powf(-2.0 * pair as f64 / head_width as f64)).collect()
 }
 
+/// The order of rows of queries or keys in which the two rows that RoPE turns against each other are adjacent, for
+/// files that turn row `i` of a head against row `i + rotated / 2`. Rows from `rotated` on are not turned.
+pub fn adjacent_pairs(rows: usize, head_width: usize, rotated: usize) -> Vec<usize> {
+    let source = |row: usize| {
+        let (head, place) = (row / head_width * head_width, row % head_width);
+        head + if place < rotated { place / 2 + (place % 2) * (rotated / 2) } else { place }
+    };
+    (0..rows).map(source).collect()
+}
+
 /// How frequencies are scaled for contexts that are longer than in training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
@@ -48,6 +58,12 @@ impl RopeScaling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_a_head_become_adjacent_pairs() {
+        assert_eq!(adjacent_pairs(8, 4, 4), [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!(adjacent_pairs(12, 6, 4), [0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11]);
+    }
 
     #[test]
     fn llama3_scaling_keeps_short_wavelengths_and_divides_long_ones() {

@@ -6,7 +6,7 @@ use tokenizers::decoders::byte_fallback::ByteFallback;
 use tokenizers::decoders::fuse::Fuse;
 use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::{BPE, Vocab};
-use tokenizers::normalizers::{Prepend, Replace};
+use tokenizers::normalizers::{NFC, Prepend, Replace};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
@@ -19,12 +19,19 @@ const LLAMA3_PATTERN: &str = concat!(
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
+/// The regular expression by which Qwen 2 splits text, after it is composed (NFC).
+const QWEN2_PATTERN: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+
 /// How text is split before merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Splitting {
     Gpt2,
     SmolLm,
     Llama3,
+    Qwen2,
 }
 
 /// What a token is.
@@ -70,16 +77,21 @@ pub fn from_merges(
         .build()
         .map_err(|error| error.to_string())?;
     let mut inner = tokenizers::Tokenizer::new(bpe);
+    let by = |pattern: &str| -> Result<PreTokenizerWrapper, String> {
+        let split = Split::new(SplitPattern::Regex(pattern.into()), SplitDelimiterBehavior::Isolated, false);
+        Ok(split.map_err(|error| error.to_string())?.into())
+    };
     let before: Vec<PreTokenizerWrapper> = match splitting {
         Splitting::Gpt2 => vec![],
         Splitting::SmolLm => vec![Digits::new(true).into()],
-        Splitting::Llama3 => {
-            let pattern = SplitPattern::Regex(LLAMA3_PATTERN.into());
-            let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
-            vec![split.map_err(|error| error.to_string())?.into()]
-        }
+        Splitting::Llama3 => vec![by(LLAMA3_PATTERN)?],
+        Splitting::Qwen2 => vec![by(QWEN2_PATTERN)?],
     };
-    let bytes = ByteLevel::new(false, true, splitting != Splitting::Llama3);
+    let own_pattern = matches!(splitting, Splitting::Llama3 | Splitting::Qwen2);
+    let bytes = ByteLevel::new(false, true, !own_pattern);
+    if splitting == Splitting::Qwen2 {
+        inner.with_normalizer(Some(NFC)).map_err(|error| error.to_string())?;
+    }
     let steps = before.into_iter().chain([bytes.into()]).collect();
     inner.with_pre_tokenizer(Some(tokenizers::pre_tokenizers::sequence::Sequence::new(steps)));
     inner.with_decoder(Some(ByteLevel::default()));
@@ -156,4 +168,22 @@ fn add<'a>(
         .map(|(text, kind)| AddedToken::from(text, kind == TokenKind::Control).normalized(false))
         .collect();
     tokenizer.add_tokens(added).map(drop).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn qwen2_splits_digits_one_by_one_and_composes_letters() {
+        // The bytes of the composed letter are two signs of GPT-2's alphabet of bytes.
+        let tokens = ["1", "2", "12", "\u{c3}", "\u{a9}", "\u{c3}\u{a9}", "a", "\u{120}", "\u{120}a"];
+        let merges = ["1 2", "\u{c3} \u{a9}", "\u{120} a"];
+        let tokenizer = |splitting| from_merges(&tokens, &[TokenKind::Text; 9], &merges, splitting, None, &[]).unwrap();
+        let qwen2 = tokenizer(Splitting::Qwen2);
+        assert_eq!(qwen2.encode("12 a ").unwrap(), [0, 1, 8, 7]);
+        assert_eq!(qwen2.encode("e\u{301}a").unwrap(), [5, 6]);
+        assert_eq!(tokenizer(Splitting::Llama3).encode("12 a").unwrap(), [2, 8]);
+        assert_eq!(qwen2.decode(&[0, 1, 8, 5]).unwrap(), "12 a\u{e9}");
+    }
 }

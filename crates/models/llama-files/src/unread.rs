@@ -18,7 +18,7 @@ pub fn refuse_unread(path: &Path, mut names: Vec<&str>) -> Result<(), LoadError>
         more => format!(" and {more} more"),
     };
     let found = format!("tensors that this program does not use, {}{more}", names[..names.len().min(NAMED)].join(", "));
-    let needed = "a model of the Llama architecture without biases and other tensors of its own; remove the tensors if \
-                  the model does not need them";
+    let needed = "a model whose tensors are all those of its architecture; remove the others if the model does not \
+                  need them";
     Err(LoadError::content(path, found, needed))
 }

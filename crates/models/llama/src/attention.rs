@@ -6,14 +6,13 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use crate::cache::LayerCache;
 use crate::config::Config;
 
-/// Rotates pairs of adjacent coordinates of each head by the angle of its frequency and of the token's position. The
-/// first row is at position `first`.
-pub fn rotate_positions(config: &Config, first: usize, vectors: &mut Array2<f32>) {
+/// Rotates pairs of adjacent coordinates of each head of a layer by the angle of its frequency and of the token's
+/// position. The first row is at position `first`.
+pub fn rotate_positions(config: &Config, layer: usize, first: usize, vectors: &mut Array2<f32>) {
     for (row, mut vector) in vectors.rows_mut().into_iter().enumerate() {
         let position = (first + row) as f64;
-        let turns: Vec<(f32, f32)> = config
-            .rope_frequencies
-            .iter()
+        let turns: Vec<(f32, f32)> = (0..config.head_width / 2)
+            .filter_map(|pair| config.frequency(layer, pair))
             .map(|frequency| {
                 let (sin, cos) = (position * frequency).sin_cos();
                 (sin as f32, cos as f32)

@@ -25,6 +25,30 @@ pub struct Config {
     pub norm_epsilon: f32,
     /// Angle of RoPE for each pair of coordinates of a head, in radians per position; scaling is applied.
     pub rope_frequencies: Vec<f64>,
+    /// What its attention has beside that of Llama. Files of models that have nothing do not state it.
+    #[serde(default, skip_serializing_if = "Attention::is_plain")]
+    pub attention: Attention,
+}
+
+/// What the attention of other families has beside that of Llama.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Attention {
+    /// Whether biases are added to queries, keys and values, before RoPE (Qwen 2).
+    pub input_biases: bool,
+    /// Whether a bias is added to what attention adds to the residual stream (Llama with `attention_bias`).
+    pub output_bias: bool,
+    /// Whether each head of queries and of keys has a norm, before RoPE (Qwen 3).
+    pub head_norms: bool,
+    /// Layers without RoPE, in rising order (SmolLM 3).
+    pub unrotated: Vec<usize>,
+}
+
+impl Attention {
+    /// Whether it is the attention of Llama.
+    pub fn is_plain(&self) -> bool {
+        *self == Attention::default()
+    }
 }
 
 /// Bounds that a file must keep. They allow the largest published models.
@@ -49,11 +73,22 @@ impl Config {
         self.kv_heads * self.head_width
     }
 
-    /// Number of weights, the norms' gains included; a head that is tied to the embedding counts once.
+    /// Angle of RoPE in a layer for a pair of coordinates of a head, in radians per position; `None` if there is no
+    /// such pair.
+    pub fn frequency(&self, layer: usize, pair: usize) -> Option<f64> {
+        let frequency = *self.rope_frequencies.get(pair)?;
+        Some(if self.attention.unrotated.binary_search(&layer).is_ok() { 0.0 } else { frequency })
+    }
+
+    /// Number of weights, biases and the norms' gains included; a head that is tied to the embedding counts once.
     pub fn parameters(&self, tied: bool) -> usize {
+        let Attention { input_biases, output_bias, head_norms, .. } = self.attention;
+        let biases = usize::from(input_biases) * (self.query_width() + 2 * self.kv_width())
+            + usize::from(output_bias) * self.width;
+        let head_gains = usize::from(head_norms) * 2 * self.head_width;
         let gains = (2 * self.layers + 1) * self.width;
         let embedding = if tied { 0 } else { self.vocabulary * self.width };
-        self.linear_weights() + embedding + gains
+        self.linear_weights() + embedding + gains + self.layers * (biases + head_gains)
     }
 
     /// Number of weights of the linear maps of all layers and of the head.
@@ -101,6 +136,14 @@ impl Config {
             return Err((
                 format!("{} RoPE frequencies", self.rope_frequencies.len()),
                 format!("{} finite ones", self.head_width / 2),
+            ));
+        }
+        let unrotated = &self.attention.unrotated;
+        let rising = unrotated.windows(2).all(|pair| pair[0] < pair[1]);
+        if !rising || unrotated.last().is_some_and(|layer| *layer >= self.layers) {
+            return Err((
+                format!("layers without RoPE {unrotated:?}"),
+                format!("rising numbers of layers, below {}", self.layers),
             ));
         }
         if !(self.norm_epsilon.is_finite() && self.norm_epsilon >= 0.0) {

@@ -1,12 +1,12 @@
 //! The forward pass in 32-bit floating point.
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 use crate::attention::{attend, rotate_positions};
 use crate::cache::KvCache;
 use crate::config::Config;
 use crate::error::InputError;
-use crate::linear::{in_pool, linear};
+use crate::linear::{in_pool, linear, with_bias};
 use crate::observe::{Observer, Step};
 use crate::weights::{LayerWeights, Weights};
 
@@ -112,11 +112,17 @@ impl Model {
         see(Step::Residual, residual.view());
         let normed = rms_norm(residual.view(), weights.attention_norm.view(), self.config.norm_epsilon);
         see(Step::AttentionNorm, normed.view());
-        let mut queries = linear(normed.view(), &weights.query);
-        let mut keys = linear(normed.view(), &weights.key);
-        let values = linear(normed.view(), &weights.value);
-        rotate_positions(&self.config, first, &mut queries);
-        rotate_positions(&self.config, first, &mut keys);
+        let own = &weights.attention;
+        let mut queries = with_bias(linear(normed.view(), &weights.query), own.query_bias.as_ref());
+        let mut keys = with_bias(linear(normed.view(), &weights.key), own.key_bias.as_ref());
+        let values = with_bias(linear(normed.view(), &weights.value), own.value_bias.as_ref());
+        for (vectors, gains) in [(&mut queries, &own.query_norm), (&mut keys, &own.key_norm)] {
+            if let Some(gains) = gains {
+                norm_heads(vectors, gains, self.config.norm_epsilon);
+            }
+        }
+        rotate_positions(&self.config, layer, first, &mut queries);
+        rotate_positions(&self.config, layer, first, &mut keys);
         see(Step::Query, queries.view());
         see(Step::Key, keys.view());
         see(Step::Value, values.view());
@@ -126,7 +132,7 @@ impl Model {
             see(Step::Score, scores.view());
         }
         see(Step::Attention, sums.view());
-        let output = linear(sums.view(), &weights.output);
+        let output = with_bias(linear(sums.view(), &weights.output), own.output_bias.as_ref());
         see(Step::AttentionOutput, output.view());
         *residual += &output;
     }
@@ -155,6 +161,14 @@ impl Model {
 /// `x / (1 + exp(-x))`.
 fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
+}
+
+/// Divides each head by its root mean square, and multiplies it by gains.
+fn norm_heads(vectors: &mut Array2<f32>, gains: &Array1<f32>, epsilon: f32) {
+    for mut heads in vectors.axis_chunks_iter_mut(Axis(1), gains.len()) {
+        let normed = rms_norm(heads.view(), gains.view(), epsilon);
+        heads.assign(&normed);
+    }
 }
 
 /// Rows divided by their root mean square, times gains.

@@ -2,7 +2,7 @@
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::parallel::prelude::*;
-use ndarray::{Array2, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView2, Axis};
 use zeroize::Zeroize;
 
 /// Fewest rows of weights that a thread takes.
@@ -38,6 +38,14 @@ pub fn linear(x: ArrayView2<f32>, weights: &Array2<f32>) -> Array2<f32> {
     // Clients multiply private values by their head.
     result.iter_mut().for_each(Zeroize::zeroize);
     ordered
+}
+
+/// Rows with a bias added to each, if there is one.
+pub fn with_bias(mut rows: Array2<f32>, bias: Option<&Array1<f32>>) -> Array2<f32> {
+    if let Some(bias) = bias {
+        rows += bias;
+    }
+    rows
 }
 
 #[cfg(test)]

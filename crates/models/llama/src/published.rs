@@ -1,6 +1,6 @@
 //! Dimensions of published models.
 
-use crate::config::Config;
+use crate::config::{Attention, Config};
 
 /// Names of the models whose dimensions [`published`] knows.
 pub const SHAPES: [&str; 4] = ["stories260k", "smollm2", "llama-2-7b", "llama-3-8b"];
@@ -30,5 +30,6 @@ pub fn published(name: &str) -> Option<Config> {
         context,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..head_width / 2).map(angle).collect(),
+        attention: Attention::default(),
     })
 }

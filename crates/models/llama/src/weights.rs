@@ -40,6 +40,58 @@ pub struct LayerWeights {
     pub up: Array2<f32>,
     /// Output of the feed-forward network: `width x ffn_width`.
     pub down: Array2<f32>,
+    /// Vectors of attention that only some families have.
+    pub attention: AttentionVectors,
+}
+
+/// Vectors of attention that only some families have, as [`Attention`](crate::Attention) says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AttentionVectors {
+    /// Added to queries: `heads * head_width`.
+    pub query_bias: Option<Array1<f32>>,
+    /// Added to keys: `kv_heads * head_width`.
+    pub key_bias: Option<Array1<f32>>,
+    /// Added to values: `kv_heads * head_width`.
+    pub value_bias: Option<Array1<f32>>,
+    /// Added to the output of attention: `width`.
+    pub output_bias: Option<Array1<f32>>,
+    /// Gains of the norm of each head of queries: `head_width`.
+    pub query_norm: Option<Array1<f32>>,
+    /// Gains of the norm of each head of keys: `head_width`.
+    pub key_norm: Option<Array1<f32>>,
+}
+
+impl AttentionVectors {
+    /// The vectors of a layer that the model has, by their names.
+    pub(crate) fn named(&self, layer: usize) -> impl Iterator<Item = (TensorName, &Array1<f32>)> {
+        let all = [
+            (TensorName::QueryBias(layer), &self.query_bias),
+            (TensorName::KeyBias(layer), &self.key_bias),
+            (TensorName::ValueBias(layer), &self.value_bias),
+            (TensorName::OutputBias(layer), &self.output_bias),
+            (TensorName::QueryNorm(layer), &self.query_norm),
+            (TensorName::KeyNorm(layer), &self.key_norm),
+        ];
+        all.into_iter().filter_map(|(name, vector)| Some((name, vector.as_ref()?)))
+    }
+
+    /// Those that a model of these dimensions has.
+    fn read<E>(
+        config: &Config,
+        layer: usize,
+        mut vector: impl FnMut(TensorName, usize) -> Result<Array1<f32>, E>,
+    ) -> Result<Self, E> {
+        let (query, kv, has) = (config.query_width(), config.kv_width(), &config.attention);
+        let mut vector = |has: bool, name: TensorName, length| has.then(|| vector(name, length)).transpose();
+        Ok(AttentionVectors {
+            query_bias: vector(has.input_biases, TensorName::QueryBias(layer), query)?,
+            key_bias: vector(has.input_biases, TensorName::KeyBias(layer), kv)?,
+            value_bias: vector(has.input_biases, TensorName::ValueBias(layer), kv)?,
+            output_bias: vector(has.output_bias, TensorName::OutputBias(layer), config.width)?,
+            query_norm: vector(has.head_norms, TensorName::QueryNorm(layer), config.head_width)?,
+            key_norm: vector(has.head_norms, TensorName::KeyNorm(layer), config.head_width)?,
+        })
+    }
 }
 
 impl Weights {
@@ -68,6 +120,7 @@ impl Weights {
                     gate: matrix(TensorName::Gate(layer), ffn, width)?,
                     up: matrix(TensorName::Up(layer), ffn, width)?,
                     down: matrix(TensorName::Down(layer), width, ffn)?,
+                    attention: AttentionVectors::read(config, layer, &mut vector)?,
                 })
             })
             .collect::<Result<_, E>>()?;
@@ -89,6 +142,7 @@ impl Weights {
             [&layer.attention_norm, &layer.ffn_norm].into_iter().for_each(|gains| sum.add(gains));
             let attention = [&layer.query, &layer.key, &layer.value, &layer.output];
             attention.into_iter().chain([&layer.gate, &layer.up, &layer.down]).for_each(|matrix| sum.add(matrix));
+            layer.attention.named(0).for_each(|(_, vector)| sum.add(vector));
         }
         sum.add(&self.norm);
         self.head.iter().for_each(|head| sum.add(head));
@@ -137,6 +191,18 @@ pub enum TensorName {
     Up(usize),
     /// [`LayerWeights::down`].
     Down(usize),
+    /// [`AttentionVectors::query_bias`].
+    QueryBias(usize),
+    /// [`AttentionVectors::key_bias`].
+    KeyBias(usize),
+    /// [`AttentionVectors::value_bias`].
+    ValueBias(usize),
+    /// [`AttentionVectors::output_bias`].
+    OutputBias(usize),
+    /// [`AttentionVectors::query_norm`].
+    QueryNorm(usize),
+    /// [`AttentionVectors::key_norm`].
+    KeyNorm(usize),
     /// [`Weights::norm`].
     Norm,
     /// The field [`Weights::head`].

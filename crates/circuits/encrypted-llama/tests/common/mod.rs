@@ -8,7 +8,7 @@ pub mod unlike;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ndarray::{Array1, Array2, Array3};
+use ndarray::{Array1, Array2, Array3, Axis};
 use unspoken_ckks::Complex64;
 use unspoken_encrypted_llama::{PassArithmetic, PassError, PassEvaluator, PassProgram, RESULT_BOUND, Tensor};
 use unspoken_llama::{
@@ -16,7 +16,7 @@ use unspoken_llama::{
     Tensor as ClearTensor, TensorArithmetic, calibrate,
 };
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{Config, Generation, LayerWeights, Model, Weights, rotate};
+use unspoken_llama_model::{Attention, AttentionVectors, Config, Generation, LayerWeights, Model, Weights, rotate};
 
 pub struct Setting {
     pub circuit: Circuit,
@@ -62,6 +62,11 @@ pub fn setting(bits: f64, layers: usize) -> Setting {
 /// A model with random weights whose heads do not fit one vector of the small ring, and whose chunks of 16 tokens do
 /// not either.
 pub fn wide_heads(vocabulary: usize) -> Setting {
+    wide_heads_with(Attention::default(), vocabulary)
+}
+
+/// Such a model with this attention.
+pub fn wide_heads_with(attention: Attention, vocabulary: usize) -> Setting {
     random(Config {
         width: 128,
         layers: 2,
@@ -73,6 +78,7 @@ pub fn wide_heads(vocabulary: usize) -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..16).map(|pair| 0.7f64.powi(pair)).collect(),
+        attention,
     })
 }
 
@@ -90,6 +96,7 @@ pub fn narrow_heads() -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..8).map(|pair| 0.5f64.powi(pair)).collect(),
+        attention: Attention::default(),
     })
 }
 
@@ -106,6 +113,24 @@ pub fn many_heads() -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..4).map(|pair| 0.6f64.powi(pair)).collect(),
+        attention: Attention::default(),
+    })
+}
+
+/// A model with random weights, this attention, and heads of this width.
+pub fn other_attention(attention: Attention, head_width: usize) -> Setting {
+    random(Config {
+        width: 64,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        head_width,
+        ffn_width: 96,
+        vocabulary: 50,
+        context: 128,
+        norm_epsilon: 1e-6,
+        rope_frequencies: (0..head_width as i32 / 2).map(|pair| 0.5f64.powi(pair)).collect(),
+        attention,
     })
 }
 
@@ -130,6 +155,7 @@ fn random(config: Config) -> Setting {
         gate: matrix(ffn, width, 2.0),
         up: matrix(ffn, width, 1.0),
         down: matrix(width, ffn, 2.0),
+        attention: vectors(&config, matrix),
     };
     let layers = vec![layer(&mut matrix), layer(&mut matrix)];
     let embedding = matrix(config.vocabulary, width, 12.0);
@@ -146,6 +172,20 @@ fn random(config: Config) -> Setting {
     let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
     let design = Design::new(&circuit, &ranges, &options).unwrap();
     Setting { circuit, model: Arc::new(model), design, held_out }
+}
+
+/// Random vectors of attention, as the configuration says.
+fn vectors(config: &Config, matrix: &mut dyn FnMut(usize, usize, f32) -> Array2<f32>) -> AttentionVectors {
+    let mut vector = |has: bool, length: usize| has.then(|| matrix(length, 1, 1.0).remove_axis(Axis(1)));
+    let Attention { input_biases, output_bias, head_norms, .. } = config.attention;
+    AttentionVectors {
+        query_bias: vector(input_biases, config.query_width()),
+        key_bias: vector(input_biases, config.kv_width()),
+        value_bias: vector(input_biases, config.kv_width()),
+        output_bias: vector(output_bias, config.width),
+        query_norm: vector(head_norms, config.head_width).map(|vector| 1.5 + vector),
+        key_norm: vector(head_norms, config.head_width).map(|vector| 1.5 + vector),
+    }
 }
 
 /// The setting that most tests use.

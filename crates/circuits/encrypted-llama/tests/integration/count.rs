@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::wide_heads;
+use crate::common::{other_attention, wide_heads};
 use unspoken_ckks::{Bootstrap, CostModel, Encoder, Preset};
 use unspoken_encrypted_llama::{Dimensions, ExplainedStep, PassProgram, WEIGHT_BITS};
 use unspoken_llama::{Circuit, Degrees, Design};
 use unspoken_llama_files::load;
-use unspoken_llama_model::{Model, rotate};
+use unspoken_llama_model::{Attention, Model, rotate};
 
 const SMALL: &str = "insecure_n11_boot_depth15_scale40";
 
@@ -34,6 +34,8 @@ fn dimensions_count_what_a_program_with_weights_does() {
     // Five layers, of which four are counted; and heads that do not fit one vector.
     check(Arc::new(stories()), &[(8, 40, 1), (8, 100, 3)]);
     check(wide_heads(1100).model, &[(16, 20, 2)]);
+    let attention = Attention { input_biases: true, output_bias: true, head_norms: true, unrotated: vec![1] };
+    check(other_attention(attention, 24).model, &[(8, 20, 2)]);
 }
 
 /// `sessions` are tokens of a chunk, public tokens, and chunks.

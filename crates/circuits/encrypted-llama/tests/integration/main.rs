@@ -4,6 +4,7 @@ mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod count;
+mod families;
 mod lookup;
 mod spread;
 mod stories;

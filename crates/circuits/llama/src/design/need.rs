@@ -34,6 +34,10 @@ pub(super) fn needs(circuit: &Circuit, options: &DesignOptions) -> Vec<Need> {
         };
         let inverse = Function::InverseSqrt;
         add(inverse, Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, bits);
+        if circuit.config().attention.head_norms {
+            add(inverse, Quantity::QueryNormSquare, Quantity::QueryNormFactor, bits);
+            add(inverse, Quantity::KeyNormSquare, Quantity::KeyNormFactor, bits);
+        }
         // Before the factors of the first round, whose ranges depend on the shifts.
         add(Function::Exponential, Quantity::Score, Quantity::Exponential, bits);
         for round in 0..circuit.rounds() {

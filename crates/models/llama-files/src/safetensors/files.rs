@@ -23,6 +23,9 @@ const INDEX: &str = "model.safetensors.index.json";
 /// What stands in front of the names of most tensors, unless the file is of a model without its head.
 const PREFIX: &str = "model.";
 
+/// The embedding, without it.
+const EMBEDDING: &str = "embed_tokens.weight";
+
 /// The safetensors files of a directory.
 pub(super) struct Files {
     directory: PathBuf,
@@ -129,14 +132,24 @@ impl Files {
         self.tensors.contains_key(name)
     }
 
+    /// What stands in front of the names of most tensors.
+    fn prefix(&self) -> &'static str {
+        let bare = self.contains(EMBEDDING) && !self.contains(&format!("{PREFIX}{EMBEDDING}"));
+        if bare { "" } else { PREFIX }
+    }
+
+    /// The name of a matrix or of gains of a layer.
+    pub fn in_layer(&self, layer: usize, name: &str) -> String {
+        format!("{}layers.{layer}.{name}.weight", self.prefix())
+    }
+
     /// The name of a tensor in the files.
     pub fn name(&self, tensor: TensorName) -> String {
-        let embedding = "embed_tokens.weight";
-        let bare = self.contains(embedding) && !self.contains(&format!("{PREFIX}{embedding}"));
-        let prefix = if bare { "" } else { PREFIX };
-        let in_layer = |layer: usize, name: &str| format!("{prefix}layers.{layer}.{name}.weight");
+        let prefix = self.prefix();
+        let in_layer = |layer: usize, name: &str| self.in_layer(layer, name);
+        let bias = |layer: usize, name: &str| format!("{prefix}layers.{layer}.self_attn.{name}.bias");
         match tensor {
-            TensorName::Embedding => format!("{prefix}{embedding}"),
+            TensorName::Embedding => format!("{prefix}{EMBEDDING}"),
             TensorName::AttentionNorm(layer) => in_layer(layer, "input_layernorm"),
             TensorName::Query(layer) => in_layer(layer, "self_attn.q_proj"),
             TensorName::Key(layer) => in_layer(layer, "self_attn.k_proj"),
@@ -146,6 +159,12 @@ impl Files {
             TensorName::Gate(layer) => in_layer(layer, "mlp.gate_proj"),
             TensorName::Up(layer) => in_layer(layer, "mlp.up_proj"),
             TensorName::Down(layer) => in_layer(layer, "mlp.down_proj"),
+            TensorName::QueryBias(layer) => bias(layer, "q_proj"),
+            TensorName::KeyBias(layer) => bias(layer, "k_proj"),
+            TensorName::ValueBias(layer) => bias(layer, "v_proj"),
+            TensorName::OutputBias(layer) => bias(layer, "o_proj"),
+            TensorName::QueryNorm(layer) => in_layer(layer, "self_attn.q_norm"),
+            TensorName::KeyNorm(layer) => in_layer(layer, "self_attn.k_norm"),
             TensorName::Norm => format!("{prefix}norm.weight"),
             TensorName::Head => "lm_head.weight".into(),
         }

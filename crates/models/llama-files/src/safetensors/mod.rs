@@ -16,14 +16,15 @@ use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
 
 use crate::LoadedModel;
 use crate::error::LoadError;
+use crate::rope::adjacent_pairs;
 use crate::safetensors::json_file::required;
 use crate::unread::refuse_unread;
-use config::Json;
+use config::{Family, Json};
 use files::Files;
 
 pub fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
     let path = directory.join("config.json");
-    let json: Json = required(&path, "the configuration of a Llama model")?;
+    let json: Json = required(&path, "the configuration of a model")?;
     let config = json.config().and_then(|config| config.check().map(|()| config));
     let mut config = config.map_err(|(found, needed)| LoadError::content(&path, found, needed))?;
     let rows = config.vocabulary;
@@ -62,11 +63,20 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         return Err(LoadError::content(directory, format!("no tensor {head}"), needed));
     }
     let cell = RefCell::new(&mut files);
+    // These files rotate coordinates `i` and `i + rotated / 2` by one angle.
+    let family = json.family().map_err(|(found, needed)| LoadError::content(directory, found, needed))?;
+    let rotated = json.rotated(config.head_width, family == Family::Phi3);
+    let rotated = rotated.map_err(|(found, needed)| LoadError::content(directory, found, needed))?;
+    let pairs = |rows: usize| adjacent_pairs(rows, config.head_width, rotated);
     let matrix = |tensor: TensorName, wanted: usize, columns: usize| {
-        let stored = if matches!(tensor, TensorName::Embedding | TensorName::Head) { rows } else { wanted };
         let mut files = cell.borrow_mut();
-        let name = files.name(tensor);
+        let (name, first, stored) = match fused(config, tensor).filter(|_| family == Family::Phi3) {
+            Some((layer, part, first, stored)) => (files.in_layer(layer, part), first, stored),
+            None if matches!(tensor, TensorName::Embedding | TensorName::Head) => (files.name(tensor), 0, rows),
+            None => (files.name(tensor), 0, wanted),
+        };
         let mut values = files.read(&name, &[stored, columns])?;
+        values.drain(..first * columns);
         values.truncate(wanted * columns);
         Ok::<_, LoadError>(Array2::from_shape_vec((wanted, columns), values).expect("as many numbers as entries"))
     };
@@ -75,14 +85,21 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         tied,
         |tensor, wanted, columns| match tensor {
             TensorName::Query(_) | TensorName::Key(_) => {
-                Ok(adjacent_pairs(&matrix(tensor, wanted, columns)?, config.head_width))
+                Ok(matrix(tensor, wanted, columns)?.select(Axis(0), &pairs(wanted)))
             }
             _ => matrix(tensor, wanted, columns),
         },
         |tensor, length| {
             let mut files = cell.borrow_mut();
             let name = files.name(tensor);
-            Ok(Array1::from(files.read(&name, &[length])?))
+            let vector = Array1::from(files.read(&name, &[length])?);
+            Ok(match tensor {
+                TensorName::QueryBias(_)
+                | TensorName::KeyBias(_)
+                | TensorName::QueryNorm(_)
+                | TensorName::KeyNorm(_) => vector.select(Axis(0), &pairs(length)),
+                _ => vector,
+            })
         },
     )?;
     if tied && files.contains(&head) {
@@ -99,26 +116,17 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
     Ok(weights)
 }
 
-/// These files rotate coordinates `i` and `i + head_width / 2` by one angle. Reorders the rows so that such pairs are
-/// adjacent.
-fn adjacent_pairs(matrix: &Array2<f32>, head_width: usize) -> Array2<f32> {
-    let rows: Vec<usize> = (0..matrix.nrows())
-        .map(|row| {
-            let (head, place) = (row / head_width * head_width, row % head_width);
-            head + place / 2 + (place % 2) * (head_width / 2)
-        })
-        .collect();
-    matrix.select(Axis(0), &rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_of_a_head_become_adjacent_pairs() {
-        let matrix = Array2::from_shape_fn((8, 1), |(row, _)| row as f32);
-        let found: Vec<f32> = adjacent_pairs(&matrix, 4).into_iter().collect();
-        assert_eq!(found, [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]);
-    }
+/// Where files of Phi 3 have the matrix of a map: the layer, the name of the tensor, its first row, and all rows of the
+/// tensor. `None` if it has a tensor of its own.
+fn fused(config: &Config, tensor: TensorName) -> Option<(usize, &'static str, usize, usize)> {
+    let (query, kv, ffn) = (config.query_width(), config.kv_width(), config.ffn_width);
+    let (inputs, gates) = ("self_attn.qkv_proj", "mlp.gate_up_proj");
+    Some(match tensor {
+        TensorName::Query(layer) => (layer, inputs, 0, query + 2 * kv),
+        TensorName::Key(layer) => (layer, inputs, query, query + 2 * kv),
+        TensorName::Value(layer) => (layer, inputs, query + kv, query + 2 * kv),
+        TensorName::Gate(layer) => (layer, gates, 0, 2 * ffn),
+        TensorName::Up(layer) => (layer, gates, ffn, 2 * ffn),
+        _ => return None,
+    })
 }

@@ -17,21 +17,37 @@ const SMALLEST_STEP: f64 = 1.0 / (1 << 24) as f64;
 type Scaling = Option<RopeScaling>;
 
 impl Json {
-    /// The angles, scaled.
-    pub fn frequencies(&self, head_width: usize) -> Result<Vec<f64>, (String, String)> {
+    /// The coordinates of a head that RoPE turns: the first ones. Only some families have others.
+    pub fn rotated(&self, head_width: usize, partial: bool) -> Result<usize, (String, String)> {
         let parts = self.parts().filter_map(|part| part.partial_rotary_factor);
-        if let Some(factor) = self.partial_rotary_factor.into_iter().chain(parts).find(|factor| *factor != 1.0) {
+        let mut stated = self.partial_rotary_factor.into_iter().chain(parts);
+        let factor = stated.next().unwrap_or(1.0);
+        if let Some(other) = stated.find(|other| *other != factor) {
+            return Err((format!("partial_rotary_factor {factor} and {other}"), "equal ones".into()));
+        }
+        if factor != 1.0 && !partial {
             return Err((format!("partial_rotary_factor {factor}"), "1: RoPE on all coordinates of a head".into()));
         }
+        let rotated = (head_width as f64 * factor) as usize;
+        if !(0.0..=1.0).contains(&factor) || rotated == 0 || !rotated.is_multiple_of(2) {
+            let found = format!("partial_rotary_factor {factor} of heads of width {head_width}");
+            return Err((found, "an even number of coordinates, from 2 to all".into()));
+        }
+        Ok(rotated)
+    }
+
+    /// The angles, scaled; 0 for coordinates that are not turned.
+    pub fn frequencies(&self, head_width: usize, rotated: usize) -> Result<Vec<f64>, (String, String)> {
         let stated: Vec<Scaling> =
             self.parts().filter_map(|part| part.scaling().transpose()).collect::<Result<_, _>>()?;
         if stated.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(("rope_parameters and rope_scaling that differ".into(), "one of them, or equal ones".into()));
         }
-        let mut frequencies = self.plain_frequencies(head_width);
+        let mut frequencies = self.plain_frequencies(rotated);
         if let Some(scaling) = stated.first().copied().flatten() {
             frequencies.iter_mut().for_each(|frequency| *frequency = scaling.apply(*frequency));
         }
+        frequencies.resize(head_width / 2, 0.0);
         Ok(frequencies)
     }
 

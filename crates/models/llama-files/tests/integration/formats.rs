@@ -102,9 +102,9 @@ fn byte_level_tokenizers_without_their_splitting_are_refused() {
     metadata.insert("tokenizer.ggml.merges".into(), Value::Array(vec![]));
     write_gguf(&path, &model, &metadata, GgmlDType::F32);
     assert!(refusal(&path).contains("no metadata tokenizer.ggml.pre"), "{}", refusal(&path));
-    metadata.insert("tokenizer.ggml.pre".into(), Value::String("qwen2".into()));
+    metadata.insert("tokenizer.ggml.pre".into(), Value::String("falcon".into()));
     write_gguf(&path, &model, &metadata, GgmlDType::F32);
-    assert!(refusal(&path).contains("\"qwen2\""), "{}", refusal(&path));
+    assert!(refusal(&path).contains("\"falcon\""), "{}", refusal(&path));
 }
 
 #[test]
@@ -197,8 +197,9 @@ fn wrong_safetensors_are_refused_by_name() {
     let good = config_json(&model);
     write_safetensors(directory.path(), &model, &good);
     for (key, value, part) in [
-        ("model_type", json!("qwen2"), "\"qwen2\""),
-        ("attention_bias", json!(true), "biases"),
+        ("model_type", json!("gemma"), "\"gemma\""),
+        ("attention_bias", json!(true), "self_attn.q_proj.bias"),
+        ("mlp_bias", json!(true), "mlp_bias"),
         ("hidden_act", json!("gelu"), "\"gelu\""),
         ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0}), "\"yarn\""),
         ("rope_scaling", json!({"rope_type": "linear"}), "no factor"),

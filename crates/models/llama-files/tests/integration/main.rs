@@ -2,6 +2,7 @@
 
 mod bounds;
 mod common;
+mod families;
 mod formats;
 mod halves;
 mod rotation;

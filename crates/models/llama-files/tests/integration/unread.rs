@@ -68,9 +68,9 @@ fn the_window_of_mistral_bounds_the_context() {
         write_json(directory.path(), "config.json", &config);
         assert_eq!(load(directory.path(), None).unwrap().model.config, whole.config);
     }
-    config["model_type"] = json!("qwen2");
+    config["model_type"] = json!("mixtral");
     write_json(directory.path(), "config.json", &config);
-    assert!(refusal(directory.path()).contains("\"qwen2\""), "{}", refusal(directory.path()));
+    assert!(refusal(directory.path()).contains("\"mixtral\""), "{}", refusal(directory.path()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod rotated;
 
 use unspoken_store::{ModelHasher, ModelId};
 
-use crate::config::Config;
+use crate::config::{Attention, Config};
 
 pub use client::ClientModel;
 pub use coverage::Coverage;
@@ -36,7 +36,18 @@ fn id_of(config: &Config, prefix: &[u32], digest: &[u8; 32]) -> ModelId {
         .chain(frequencies)
         .chain(prefix.iter().flat_map(|token| token.to_le_bytes()))
         .collect();
-    hasher.bytes(&bytes).bytes(digest).finish()
+    let attention = attention_of(config);
+    hasher.bytes(&bytes).bytes(&attention).bytes(digest).finish()
+}
+
+/// What the attention has beside that of Llama; nothing for that of Llama, whose ids are older than the others.
+fn attention_of(config: &Config) -> Vec<u8> {
+    let Attention { input_biases, output_bias, head_norms, unrotated } = &config.attention;
+    if config.attention.is_plain() {
+        return Vec::new();
+    }
+    let parts = [input_biases, output_bias, head_norms].map(|has| u8::from(*has));
+    parts.into_iter().chain(unrotated.iter().flat_map(|layer| (*layer as u64).to_le_bytes())).collect()
 }
 
 /// Checks dimensions and prefix that a file states.

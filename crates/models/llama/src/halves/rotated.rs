@@ -19,8 +19,15 @@ use crate::weights::{TensorName, Weights};
 /// Name of the file.
 const FILE: &str = "tamed.safetensors";
 
-/// Kind and version of the file.
+/// Kind and version of the file of a model whose attention is that of Llama, and of other ones. Earlier programs read
+/// the first version alone.
 const FORMAT: &str = "llama tamed 1";
+const FORMAT_OF_OTHERS: &str = "llama tamed 2";
+
+/// The version of the file of a model.
+fn format_of(config: &Config) -> &'static str {
+    if config.attention.is_plain() { FORMAT } else { FORMAT_OF_OTHERS }
+}
 
 /// Largest header of a file: the largest published models have some thousand tensors.
 const MAX_HEADER_BYTES: u64 = 16 << 20;
@@ -68,7 +75,7 @@ impl RotatedModel {
         let path = directory.join(FILE);
         let text = StoreError::json(&path);
         let described = HashMap::from([
-            ("format".to_owned(), FORMAT.to_owned()),
+            ("format".to_owned(), format_of(&self.model.config).to_owned()),
             ("config".to_owned(), serde_json::to_string(&self.model.config).map_err(text)?),
             ("prefix".to_owned(), serde_json::to_string(&self.prefix).map_err(text)?),
             ("id".to_owned(), self.id.to_string()),
@@ -159,6 +166,7 @@ fn all(weights: &Weights) -> Vec<(TensorName, Vec<usize>, Values<'_>)> {
             matrix(TensorName::Up(number), &layer.up),
             matrix(TensorName::Down(number), &layer.down),
         ]);
+        tensors.extend(layer.attention.named(number).map(|(tensor, values)| vector(tensor, values)));
     }
     tensors.extend(weights.head.as_ref().map(|head| matrix(TensorName::Head, head)));
     tensors
@@ -178,6 +186,12 @@ fn name(tensor: TensorName) -> String {
         TensorName::Gate(layer) => in_layer(layer, "gate"),
         TensorName::Up(layer) => in_layer(layer, "up"),
         TensorName::Down(layer) => in_layer(layer, "down"),
+        TensorName::QueryBias(layer) => in_layer(layer, "query-bias"),
+        TensorName::KeyBias(layer) => in_layer(layer, "key-bias"),
+        TensorName::ValueBias(layer) => in_layer(layer, "value-bias"),
+        TensorName::OutputBias(layer) => in_layer(layer, "output-bias"),
+        TensorName::QueryNorm(layer) => in_layer(layer, "query-norm"),
+        TensorName::KeyNorm(layer) => in_layer(layer, "key-norm"),
         TensorName::Norm => "norm".into(),
         TensorName::Head => "head".into(),
     }
@@ -203,10 +217,14 @@ fn read(path: &Path, mut file: impl Read, length: u64) -> Result<(Metadata, Vec<
     let header: Metadata = serde_json::from_slice(&bytes[8..])
         .map_err(|error| StoreError::tensor(path, format!("a header with {error}"), "a safetensors file"))?;
     let found = header.metadata().as_ref().and_then(|text| text.get("format")).map_or("none", String::as_str);
-    if found != FORMAT {
-        return Err(StoreError::Format { path: path.to_owned(), found: found.into(), needed: FORMAT.into() });
+    if ![FORMAT, FORMAT_OF_OTHERS].contains(&found) {
+        return Err(StoreError::Format { path: path.to_owned(), found: found.into(), needed: FORMAT_OF_OTHERS.into() });
     }
     let config = config_of(path, &header)?;
+    let needed = format_of(&config);
+    if found != needed {
+        return Err(StoreError::Format { path: path.to_owned(), found: found.into(), needed: needed.into() });
+    }
     config.check().map_err(|(found, needed)| StoreError::tensor(path, found, needed))?;
     let tied = header.info(&name(TensorName::Head)).is_none();
     let needed = 8 + count + 4 * config.parameters(tied) as u64;

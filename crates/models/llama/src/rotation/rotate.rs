@@ -41,6 +41,9 @@ fn rotate_residual(weights: &mut Weights, rotation: &Array2<f32>) {
         }
         outputs(&mut layer.output);
         outputs(&mut layer.down);
+        if let Some(bias) = &mut layer.attention.output_bias {
+            *bias = bias.dot(rotation);
+        }
     }
 }
 
@@ -51,6 +54,11 @@ fn rotate_values(config: &Config, weights: &mut Weights, layer: usize, head: usi
     let mut values = layer.value.slice_mut(s![head * width..(head + 1) * width, ..]);
     let rotated = rotation.t().dot(&values);
     values.assign(&rotated);
+    if let Some(bias) = &mut layer.attention.value_bias {
+        let mut bias = bias.slice_mut(s![head * width..(head + 1) * width]);
+        let rotated = bias.dot(rotation);
+        bias.assign(&rotated);
+    }
     let columns = head * group * width..(head + 1) * group * width;
     for mut output in layer.output.slice_mut(s![.., columns]).axis_chunks_iter_mut(Axis(1), width) {
         let rotated = output.dot(rotation);

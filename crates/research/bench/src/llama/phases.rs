@@ -67,9 +67,17 @@ impl Phase {
             Quantity::AttentionNormSquare | Quantity::AttentionNormFactor | Quantity::AttentionNorm => {
                 Phase::AttentionNorm
             }
-            Quantity::Query | Quantity::Key | Quantity::Value | Quantity::RotatedQuery | Quantity::RotatedKey => {
-                Phase::Projections
-            }
+            Quantity::Query
+            | Quantity::Key
+            | Quantity::Value
+            | Quantity::QueryNormSquare
+            | Quantity::QueryNormFactor
+            | Quantity::QueryNorm
+            | Quantity::KeyNormSquare
+            | Quantity::KeyNormFactor
+            | Quantity::KeyNorm
+            | Quantity::RotatedQuery
+            | Quantity::RotatedKey => Phase::Projections,
             Quantity::Score => Phase::Scores,
             Quantity::Exponential
             | Quantity::SoftmaxSquare(_)

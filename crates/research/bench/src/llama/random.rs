@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ndarray::{Array1, Array2};
 use unspoken_llama::{Circuit, CircuitError, Design, DesignOptions, Margins, Quantity, Sample, calibrate};
-use unspoken_llama_model::{Config, LayerWeights, Model, Weights};
+use unspoken_llama_model::{Attention, AttentionVectors, Config, LayerWeights, Model, Weights};
 
 /// Bits of each value's range.
 const BITS: f64 = 12.0;
@@ -79,6 +79,7 @@ pub(super) fn config(
         context,
         norm_epsilon: 1e-5,
         rope_frequencies,
+        attention: Attention::default(),
     }
 }
 
@@ -118,6 +119,7 @@ fn model(config: Config) -> Model {
         gate: draws.matrix(ffn, width, GATE),
         up: draws.matrix(ffn, width, 1.0),
         down: draws.matrix(width, ffn, 0.5),
+        attention: AttentionVectors::default(),
     };
     let weights = Weights { embedding, layers: vec![layer], norm: Array1::ones(width), head: None };
     Model { config, weights }

@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use unspoken_chat::{Answer, ChatClient, ChatServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, DesignOptions, Margins, Preparation, Sample, calibrate};
-use unspoken_llama_model::{ClientModel, Config, LayerWeights, Model, RotatedModel, Tokenizer, Weights, rotate};
+use unspoken_llama_model::{
+    Attention, AttentionVectors, ClientModel, Config, LayerWeights, Model, RotatedModel, Tokenizer, Weights, rotate,
+};
 use zeroize::Zeroizing;
 
 use crate::case::{Bytes, Case, Clear, Known, Plan, check, directory_of, files_of};
@@ -91,6 +93,7 @@ fn model() -> Model {
         context: 32,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..2).map(|pair| 0.5f64.powi(pair)).collect(),
+        attention: Attention::default(),
     };
     let mut state = 1u64;
     let mut draw = || {
@@ -112,6 +115,7 @@ fn model() -> Model {
         gate: matrix(ffn, width, 2.0),
         up: matrix(ffn, width, 1.0),
         down: matrix(width, ffn, 2.0),
+        attention: AttentionVectors::default(),
     };
     let (embedding, head) = (matrix(config.vocabulary, width, 12.0), matrix(config.vocabulary, width, 6.0));
     let weights = Weights { embedding, layers: vec![layer], norm: Array1::ones(width), head: Some(head) };

@@ -16,7 +16,7 @@ use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Margins, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{
-    ClientModel, Config, Generation, Model, RotatedModel, TensorName, Tokenizer, Weights, rotate,
+    Attention, ClientModel, Config, Generation, Model, RotatedModel, TensorName, Tokenizer, Weights, rotate,
 };
 use unspoken_protocol::{Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Request, ServerHalf};
 
@@ -148,6 +148,7 @@ fn random(width: usize, heads: usize, kv_heads: usize, ffn_width: usize) -> Sett
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..head_width / 2).map(|pair| 0.6f64.powi(pair as i32)).collect(),
+        attention: Attention::default(),
     };
     let mut random = fastrand::Rng::with_seed(1);
     let matrix = |_: TensorName, rows: usize, columns: usize| {
