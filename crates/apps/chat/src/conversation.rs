@@ -175,6 +175,7 @@ impl Conversation {
                 let texts = (self.model.prefix(), prompt.public.as_slice(), prompt.private.as_slice());
                 let ends = self.model.tokenizer().ends();
                 let new = PrivateGeneration::new(description, self.session, texts, ends, tokens)?;
+                let new = new.with_draft_texts(self.model.draft_texts().cloned());
                 let new = new.with_sampling(description, sampling)?;
                 *generation = Some(if self.kept { new.kept() } else { new });
             }

@@ -5,6 +5,7 @@
 //! draft that was sent, the most likely token after this draft is new too, and so on. Then the chunk runs again with
 //! the new tokens, or the next chunk begins.
 
+use unspoken_llama_model::DraftTexts;
 use zeroize::Zeroizing;
 
 /// Longest run of last tokens that is looked up in the text.
@@ -13,9 +14,10 @@ const LONGEST: usize = 16;
 /// Shortest run that is looked up; single tokens are looked up in the table of pairs.
 const SHORTEST: usize = 2;
 
-/// Guesses the next tokens of a text from the text itself. It looks for the longest run of tokens at the end of the
-/// text that also occurs earlier, and takes what followed the most recent occurrence. If there is no such run, it takes
-/// the token that has followed the last token most often; if none has, the last token again.
+/// Guesses the next tokens of a text from the text itself, and from other texts of the model. It looks for the longest run of tokens at the end of the
+/// text that also occurs earlier, and takes what followed the most recent occurrence. If the other texts have a longer
+/// run, it takes what follows most often there. If there is no such run at all, it takes the token that has followed the
+/// last token most often; if none has, the last token again.
 ///
 /// A wrong guess costs nothing: the chunk is sent full in any case.
 #[derive(Clone, Debug, Default)]
@@ -23,26 +25,32 @@ pub struct Drafts;
 
 impl Drafts {
     /// `count` guesses after a text.
-    pub fn guess(text: &[u32], count: usize) -> Zeroizing<Vec<u32>> {
+    pub fn guess(text: &[u32], count: usize, others: Option<&DraftTexts>) -> Zeroizing<Vec<u32>> {
         // Grows within its capacity, so that no copy stays in memory.
         let mut all = Zeroizing::new(Vec::with_capacity(text.len() + count));
         all.extend_from_slice(text);
         for _ in 0..count {
-            let next = next(&all);
+            let next = next(&all, others);
             all.push(next);
         }
         Zeroizing::new(all[text.len()..].to_vec())
     }
 }
 
-fn next(text: &[u32]) -> u32 {
+fn next(text: &[u32], others: Option<&DraftTexts>) -> u32 {
     let Some(&last) = text.last() else { return 0 };
-    after_longest_run(text).or_else(|| most_frequent(text, last)).unwrap_or(last)
+    let own = after_longest_run(text);
+    let other = others.and_then(|texts| texts.next(text));
+    match (own, other) {
+        (Some((own, token)), Some((_, other))) if own >= other => token,
+        (_, Some((token, _))) | (Some((_, token)), None) => token,
+        (None, None) => most_frequent(text, last).unwrap_or(last),
+    }
 }
 
-/// The longest run of tokens at the end of the text that also occurs before: the token after its most recent
-/// occurrence.
-fn after_longest_run(text: &[u32]) -> Option<u32> {
+/// The longest run of tokens at the end of the text that also occurs before: its length, and the token after its most
+/// recent occurrence.
+fn after_longest_run(text: &[u32]) -> Option<(usize, u32)> {
     let mut best: Option<(usize, u32)> = None;
     // Occurrences end before the last token; later ones replace earlier ones of the same length.
     for end in SHORTEST..text.len() {
@@ -51,7 +59,7 @@ fn after_longest_run(text: &[u32]) -> Option<u32> {
             best = Some((same, text[end]));
         }
     }
-    best.map(|(_, token)| token)
+    best
 }
 
 /// The token that followed `token` most often. Of equally frequent tokens, the one that followed it last.
@@ -67,7 +75,7 @@ mod tests {
     use super::*;
 
     fn guess(text: &[u32], count: usize) -> Vec<u32> {
-        Drafts::guess(text, count).to_vec()
+        Drafts::guess(text, count, None).to_vec()
     }
 
     #[test]
@@ -88,5 +96,17 @@ mod tests {
         assert_eq!(guess(&[1, 2, 3], 4), [3; 4]);
         assert_eq!(guess(&[], 2), [0, 0]);
         assert!(guess(&[1, 2], 0).is_empty());
+    }
+
+    #[test]
+    fn other_texts_decide_with_longer_runs() {
+        let texts = DraftTexts::new(&[vec![1, 2, 3, 4, 5], vec![8, 9, 7]], 10).unwrap();
+        let guess = |text: &[u32], count| Drafts::guess(text, count, Some(&texts)).to_vec();
+        // The text itself has 2 3 once more, and the other text 1 2 3.
+        assert_eq!(guess(&[2, 3, 6, 1, 2, 3], 2), [4, 5]);
+        assert_eq!(guess(&[1, 2, 3, 6, 1, 2, 3], 1), [6], "of equal runs that of the text itself");
+        assert_eq!(guess(&[0, 8], 2), [9, 7]);
+        // What no text has is repeated.
+        assert_eq!(guess(&[0, 6], 2), [6, 6]);
     }
 }

@@ -1,8 +1,9 @@
 //! Generation: which questions to ask, and the tokens that follow from the answers.
 
 use std::fmt;
+use std::sync::Arc;
 
-use unspoken_llama_model::{Probabilities, Sampler, Sampling};
+use unspoken_llama_model::{DraftTexts, Probabilities, Sampler, Sampling};
 use unspoken_protocol::ProtocolError;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::RlweError;
@@ -106,6 +107,8 @@ pub struct PrivateGeneration {
     /// Whether the session stays when a text has ended.
     kept: bool,
     sampler: Sampler,
+    /// Texts of the model, for drafts.
+    draft_texts: Option<Arc<DraftTexts>>,
     /// Log-probabilities of the generated tokens, if they are told.
     probabilities: Vec<Probabilities>,
     state: State,
@@ -161,10 +164,17 @@ impl PrivateGeneration {
             run: Zeroizing::new(Vec::with_capacity(chunks * chunk_tokens)),
             kept: false,
             sampler: Sampler::greedy(),
+            draft_texts: None,
             probabilities: Vec::new(),
             state: if most == 0 { State::Closed(End::Maximum) } else { State::Begin },
             statistics: Statistics::default(),
         })
+    }
+
+    /// Guesses from texts of the model as well ([`ClientModel::draft_texts`](unspoken_llama_model::ClientModel)). This
+    /// changes nothing but the number of passes.
+    pub fn with_draft_texts(self, texts: Option<Arc<DraftTexts>>) -> Self {
+        PrivateGeneration { draft_texts: texts, ..self }
     }
 
     /// Chooses tokens as these options say, in place of the most likely ones. Options without a seed get a new one if
@@ -302,7 +312,7 @@ impl PrivateGeneration {
                 tokens.extend_from_slice(known);
                 let missing = self.chunk_tokens - known.len();
                 if missing > 0 {
-                    tokens.extend_from_slice(&Drafts::guess(&self.text, missing));
+                    tokens.extend_from_slice(&Drafts::guess(&self.text, missing, self.draft_texts.as_deref()));
                 }
                 self.state = State::Sent(chunk, tokens.clone());
                 Some(Question::Pass { session, chunk, tokens })

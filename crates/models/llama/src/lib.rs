@@ -26,7 +26,7 @@ pub use config::{Attention, Config};
 pub use error::InputError;
 pub use forward::Model;
 pub use generate::{Generation, perplexity, perplexity_after};
-pub use halves::{ClientModel, Coverage, RotatedModel};
+pub use halves::{ClientModel, Coverage, DraftTexts, RotatedModel};
 pub use linear::{linear, with_bias};
 pub use observe::{Observer, Step};
 pub use published::{SHAPES, published};

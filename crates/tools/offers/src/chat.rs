@@ -58,7 +58,7 @@ pub const KIND: Kind = Kind {
 /// template of conversations.
 const HALVES: Halves = Halves {
     client: &["client/client.json", "client/client.safetensors", "client/tokenizer.json"],
-    optional: &["client/head.safetensors", "client/coverage.json", "client/chat_template.json"],
+    optional: &["client/head.safetensors", "client/coverage.json", "client/drafts.json", "client/chat_template.json"],
     server: &["tamed.safetensors"],
 };
 

@@ -1,6 +1,7 @@
 //! The client's half of a rotated model: the embedding, the head and the tokenizer.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use unspoken_files::Access;
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId, StoreError};
 
 use super::coverage::Coverage;
+use super::draft_texts::DraftTexts;
 use super::rotated::RotatedModel;
 use super::{chat, check};
 use crate::config::Config;
@@ -40,6 +42,7 @@ pub struct ClientModel {
     head: Option<Array2<f32>>,
     tokenizer: Tokenizer,
     coverage: Option<Coverage>,
+    drafts: Option<Arc<DraftTexts>>,
 }
 
 /// The content of `client.json`.
@@ -69,12 +72,23 @@ impl ClientModel {
             head: model.weights.head.clone(),
             tokenizer,
             coverage: None,
+            drafts: None,
         }
     }
 
     /// This half with the tokens that the preparation has run.
     pub fn with_coverage(self, coverage: Coverage) -> Self {
         ClientModel { coverage: Some(coverage), ..self }
+    }
+
+    /// This half with texts from which the client guesses how others go on.
+    pub fn with_draft_texts(self, drafts: DraftTexts) -> Self {
+        ClientModel { drafts: Some(Arc::new(drafts)), ..self }
+    }
+
+    /// Texts from which the client guesses how others go on; `None` in halves without them.
+    pub fn draft_texts(&self) -> Option<&Arc<DraftTexts>> {
+        self.drafts.as_ref()
     }
 
     /// The id, which the service's half has too.
@@ -119,8 +133,8 @@ impl ClientModel {
     }
 
     /// Writes `client.safetensors`, `head.safetensors` if the head is not the embedding, `tokenizer.json`,
-    /// `coverage.json` if it is known which tokens the preparation has run, `chat_template.json` if the model has one,
-    /// and `client.json` into a directory, which is made if it is missing.
+    /// `coverage.json` if it is known which tokens the preparation has run, `drafts.json` if there are texts for
+    /// guesses, `chat_template.json` if the model has one, and `client.json` into a directory, which is made if it is missing.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -143,6 +157,9 @@ impl ClientModel {
         };
         if let Some(coverage) = &self.coverage {
             coverage.save(directory, self.id)?;
+        }
+        if let Some(drafts) = &self.drafts {
+            drafts.save(directory, self.id)?;
         }
         if let Some(template) = self.tokenizer.chat_template() {
             chat::save(template, directory, self.id)?;
@@ -181,7 +198,8 @@ impl ClientModel {
         let Record { id, config, prefix, .. } = record;
         let tokenizer = tokenizer.with_chat_template(chat::read(files, id)?);
         let coverage = Coverage::read(files, id)?;
-        Ok(ClientModel { id, config, prefix, embedding, head, tokenizer, coverage })
+        let drafts = DraftTexts::read(files, id, config.vocabulary)?.map(Arc::new);
+        Ok(ClientModel { id, config, prefix, embedding, head, tokenizer, coverage, drafts })
     }
 }
 

@@ -4,6 +4,7 @@
 mod chat;
 mod client;
 mod coverage;
+mod draft_texts;
 mod rotated;
 
 use unspoken_store::{ModelHasher, ModelId};
@@ -12,6 +13,7 @@ use crate::config::{Attention, Config};
 
 pub use client::ClientModel;
 pub use coverage::Coverage;
+pub use draft_texts::DraftTexts;
 pub use rotated::RotatedModel;
 
 /// The id of a rotated model: two of them are the same only if their weights are, to the last bit, and the tokens in
