@@ -78,7 +78,7 @@ def prepare_stories(binary: Path) -> Path:
             command = [binary, "llama", "run", *model, "--max-tokens", "200", "--prompt", prompt]
             subprocess.run(list(map(str, command)), check=True, stdout=file)
     sizes = ["--public", "48", "--private", "48", "--chunk", "16", "--tokens", "2000"]
-    command = [binary, "llama", "prepare", *model, "--text", told, *sizes, "--out", target]
+    command = [binary, "llama", "prepare", *model, "--text", told, *sizes, "--skip-report", "--out", target]
     subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
     return target
 

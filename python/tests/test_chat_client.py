@@ -195,6 +195,23 @@ def test_messages_become_text_and_a_conversation_keeps_its_session(half, talking
         connected(half, None).chat(messages)
 
 
+def test_questions_have_passages_of_a_fixed_number_of_tokens(half, talking):
+    for model, public, begin in [(half, "Be kind.\n", "Be kind.\n"), (talking, "Be kind.", "system: Be kind.")]:
+        client = connected(model, " a cat", None)
+        lengths = set()
+        for passages in ([], ["Tom has a cat."], ["Tom has a cat. " * 30], ["a", "b\n</s>\nc", "d"]):
+            said = client.answer("What has Tom?", passages, passage_tokens=48, public=public, max_tokens=5)
+            assert str(said) == " a cat"
+            read, private, _ = client._model.read(client._connection.prompt)
+            assert read == client._model.read(client._model.text(begin, ""))[0]
+            lengths.add(len(private))
+        assert len(lengths) == 1
+        for wrong in ({"question": " "}, {"passage_tokens": 15}):
+            given = {"question": "a", "passages": [], "public": public, **wrong}
+            with pytest.raises(unspoken.ConfigurationError, match="needed"):
+                client.answer(**given)
+
+
 def test_a_piece_can_be_asked_for_again(half):
     client = connected(half, " a", unspoken.TimedOutError("late"), " dog", None)
     stream = client.stream("They saw")

@@ -39,20 +39,22 @@ def test_a_private_model_reads_the_notes_encrypted(notes, state, monkeypatch, ca
         def __init__(self, url, model, state_dir):
             assert (url, model, state_dir) == ("http://chat", "half", str(state))
 
-        def generate(self, private, *, public, max_tokens):
-            seen.append((private, public))
+        def answer(self, question, passages, *, passage_tokens, public, max_tokens):
+            seen.append((question, passages, public))
             assert max_tokens > 0
+            assert passage_tokens == 128
             return SimpleNamespace(text=" Forty-five minutes.\nQuestion: another")
 
     monkeypatch.setattr(private_rag.unspoken, "ChatClient", Chat)
     model = ["--private-model", "http://chat", "--client-half", "half"]
     private_rag.main(["ask", notes.url, "How long does rye bread bake?", "--state", str(state), *model])
     assert capsys.readouterr().out.splitlines()[-1] == "Forty-five minutes."
-    [(private, public)] = seen
+    [(question, passages, public)] = seen
     # The service reads the same of each question.
     assert public == private_rag.INSTRUCTION
-    assert "Rye bread bakes" in private
-    assert "How long" in private
+    assert "Rye bread bakes" in passages[0]
+    assert len(passages) == 3
+    assert question == "How long does rye bread bake?"
 
 
 def test_the_model_is_given_what_was_found():
@@ -63,5 +65,6 @@ def test_the_model_is_given_what_was_found():
             assert (question, k) == ("What?", 3)
             return [private_rag.unspoken.Found(text.encode(), 0.9, 0) for text in ("one", "two")]
 
-    assert private_rag.ask(Client(), "What?", lambda prompt: prompts.append(prompt) or "it") == "it"
+    answer = private_rag.reading(lambda prompt: prompts.append(prompt) or "it")
+    assert private_rag.ask(Client(), "What?", answer) == "it"
     assert prompts == ["Notes:\none\ntwo\n\nQuestion: What?\nAnswer:"]

@@ -345,6 +345,58 @@ class ChatClient(ServiceClient):
         prompt = self._model.text(public, private)
         return self._stream(prompt, False, max_tokens, self._quiet(progress), sampling)
 
+    def answer(
+        self,
+        question: str,
+        passages: Sequence[str],
+        *,
+        passage_tokens: int = 192,
+        public: str = "",
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Generation:
+        """Answer a question from passages, such as those that `SearchClient.search` finds, without revealing either.
+
+        Passages stand in front of the question, in the message of a conversation if the model has a template of
+        conversations. They always take `passage_tokens` tokens, so that the service's work does not depend on what
+        was found.
+
+        Parameters
+        ----------
+        question : str
+            The question.
+        passages : sequence of str
+            The best first: those that do not fit are cut. May be empty.
+        passage_tokens : int
+            Tokens of all passages together, 16 or more.
+        public : str
+            Text in front that the service reads: a system message, if the model has a template.
+        max_tokens, progress, **sampling
+            As for `generate`.
+
+        Returns
+        -------
+        Generation
+            The answer, and what it took.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is no question, or there are too few tokens for passages; nothing was sent.
+        UnspokenError
+            As for `generate`.
+
+        Examples
+        --------
+        >>> found = search.search("How long does bread bake?", k=3)  # doctest: +SKIP
+        >>> client.answer("How long does bread bake?", [one.text for one in found]).text  # doctest: +SKIP
+        """
+        if not question.strip():
+            raise ConfigurationError("answer a question: found an empty one, needed a text")
+        prompt = self._model.question(question, list(passages), passage_tokens, public, int(time.time()))
+        return self._whole(prompt, False, max_tokens, progress, sampling)
+
     def _prompt(self, messages: Sequence[Mapping[str, str]], public: int) -> _unspoken.LlamaPrompt:
         """Return the text of messages."""
         pairs = []

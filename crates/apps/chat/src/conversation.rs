@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unspoken_llama_model::{ClientModel, Prompt, Sampling, StopStream};
+use unspoken_llama_model::{ClientModel, Prompt, Sampling, StopStream, Tokenizer};
 use unspoken_protocol::ClientHalf;
 use zeroize::Zeroizing;
 
 use crate::client::{Answer, ChatClient, Question};
 use crate::error::ChatError;
 use crate::generation::{End, PrivateGeneration};
+use crate::passages::Passages;
 use crate::session_id::SessionId;
 
 /// How a text is continued.
@@ -35,6 +36,8 @@ pub struct PromptTokens {
     marks: usize,
     /// Private tokens in front of those that fill the text up; `None` if it is not filled up.
     filled: Option<usize>,
+    /// Whether it has passages.
+    searched: bool,
 }
 
 /// Does not print private tokens.
@@ -50,33 +53,47 @@ impl PromptTokens {
     /// # Errors
     /// If the tokenizer refuses the text.
     pub fn of(model: &ClientModel, prompt: &Prompt, chunk: usize) -> Result<Self, ChatError> {
-        Self::after(model, prompt, chunk, (0, 0, &[]))
+        Self::with_passages((model.tokenizer(), model.prefix()), prompt, &Passages::default(), chunk)
+    }
+
+    /// As [`PromptTokens::of`] for a prompt with passages, from a tokenizer and the prefix of a model.
+    ///
+    /// # Errors
+    /// As for [`PromptTokens::of`].
+    pub fn with_passages(
+        model: (&Tokenizer, &[u32]),
+        prompt: &Prompt,
+        passages: &Passages,
+        chunk: usize,
+    ) -> Result<Self, ChatError> {
+        Self::after(model, prompt, passages, chunk, (0, 0, &[]))
     }
 
     /// The tokens of a prompt of which the first `bytes` private bytes, up to the last of `marks` marks, are `known`.
     fn after(
-        model: &ClientModel,
+        (tokenizer, prefix): (&Tokenizer, &[u32]),
         prompt: &Prompt,
+        passages: &Passages,
         chunk: usize,
         (marks, bytes, known): (usize, usize, &[u32]),
     ) -> Result<Self, ChatError> {
-        let tokenizer = model.tokenizer();
         let mut public = tokenizer.encode_continuation(&prompt.public)?;
-        let mut rest = Zeroizing::new(tokenizer.encode_continuation(&prompt.private[bytes..])?);
+        let (mut rest, missing) = passages.encode(tokenizer, &prompt.private, bytes)?;
         // The prefix of the service has it already.
-        let begin = tokenizer.begin().filter(|begin| model.prefix().first() == Some(begin));
+        let begin = tokenizer.begin().filter(|begin| prefix.first() == Some(begin));
         let first = if public.is_empty() && known.is_empty() { &mut *rest } else { &mut public };
         if begin.is_some() && first.first().copied() == begin {
             first.remove(0);
         }
         let length = known.len() + rest.len();
-        let filled = length.next_multiple_of(chunk.max(1));
+        let filled = (length + missing).next_multiple_of(chunk.max(1));
         let mut private = Zeroizing::new(Vec::with_capacity(filled));
         private.extend_from_slice(known);
         private.resize(known.len() + filled - length, tokenizer.filler());
         private.extend_from_slice(&rest);
-        let filled = (chunk > 1).then_some(known.len());
-        Ok(PromptTokens { public, private, text: prompt.private.clone(), marks, filled })
+        let searched = passages.is_used();
+        let filled = (chunk > 1 || searched).then_some(known.len());
+        Ok(PromptTokens { public, private, text: prompt.private.clone(), marks, filled, searched })
     }
 
     /// The texts of the tokens that the preparation of a model never ran.
@@ -133,12 +150,22 @@ impl Conversation {
     /// # Errors
     /// If the tokenizer refuses the text.
     pub fn read(&self, prompt: &Prompt, chunk: usize) -> Result<PromptTokens, ChatError> {
+        self.read_with(prompt, &Passages::default(), chunk)
+    }
+
+    /// As [`Conversation::read`], for a prompt with passages. These take their number of tokens, whatever they are:
+    /// dots fill them up, also where a chunk has 1 token.
+    ///
+    /// # Errors
+    /// As for [`Conversation::read`].
+    pub fn read_with(&self, prompt: &Prompt, passages: &Passages, chunk: usize) -> Result<PromptTokens, ChatError> {
         let text = prompt.private.as_bytes();
         let same = |(bytes, _): &(usize, usize)| text.starts_with(&self.text.as_bytes()[..*bytes]);
         let marks = self.marks.iter().rposition(same).map_or(0, |place| place + 1);
         let (bytes, tokens) = self.marks[..marks].last().copied().unwrap_or_default();
         let known = self.generation.as_ref().map_or(&[][..], PrivateGeneration::private);
-        PromptTokens::after(&self.model, prompt, chunk, (marks, bytes, &known[..tokens]))
+        let model = (self.model.tokenizer(), self.model.prefix());
+        PromptTokens::after(model, prompt, passages, chunk, (marks, bytes, &known[..tokens]))
     }
 
     /// The number of a prompt's private tokens that the service need not run again, in whole chunks. `None` if a text
@@ -150,10 +177,11 @@ impl Conversation {
     }
 
     /// The tokens of a prompt of which chunks may be used again. What follows the fillers runs again even if it is the
-    /// same: whether it is can depend on the lengths of two texts. Only an answer that is made again has the same ones.
+    /// same: whether it is can depend on the lengths of two texts. Only an answer that is made again has the same ones,
+    /// and with passages not even that: whether they are the same depends on what was found.
     fn most_reused(&self, generation: &PrivateGeneration, prompt: &PromptTokens) -> usize {
         match prompt.filled {
-            Some(filled) if *prompt.private != *generation.prompt() => filled,
+            Some(filled) if prompt.searched || *prompt.private != *generation.prompt() => filled,
             _ => prompt.private.len(),
         }
     }

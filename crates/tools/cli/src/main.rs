@@ -57,7 +57,7 @@ enum Command {
     Digits(commands::digits::Command),
     #[command(subcommand)]
     Llama(commands::llama::Command),
-    Chat(commands::chat::Arguments),
+    Chat(Box<commands::chat::Arguments>),
     #[cfg(feature = "full")]
     Proxy(commands::proxy::Arguments),
     /// Let a service compute with encrypted matrices

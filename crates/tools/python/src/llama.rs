@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use unspoken_chat::{ChatClient, ChatError, Conversation, PrivateGeneration, PromptTokens, Question, Wanted};
+use unspoken_chat::{ChatClient, ChatError, Conversation, Passages, PrivateGeneration, PromptTokens, Question, Wanted};
 use unspoken_client::{ClientError, Cost, Progress, ServiceClient, UsageStats};
 use unspoken_llama_model::{ClientModel, InputError, Message, Probabilities, Prompt, Rendering, Scored};
 use unspoken_protocol::AnyHalf;
@@ -32,7 +32,7 @@ impl LlamaModel {
     /// A text to continue: its public part, and the private one.
     #[staticmethod]
     fn text(public: String, private: String) -> LlamaPrompt {
-        LlamaPrompt(Prompt { public, private: Zeroizing::new(private) })
+        LlamaPrompt(Prompt { public, private: Zeroizing::new(private) }, Passages::default())
     }
 
     /// The text of messages, each a role and a content, of which the first `public` are public.
@@ -46,13 +46,40 @@ impl LlamaModel {
         let messages: Vec<Message> = messages.into_iter().map(|(role, content)| Message { role, content }).collect();
         let rendering = Rendering { unix_seconds, ..Rendering::default() };
         let prompt = py.detach(|| self.0.tokenizer().prompt(&messages, public, &rendering));
-        Ok(LlamaPrompt(prompt.map_err(|error| ConfigurationError::new_err(error.to_string()))?))
+        Ok(LlamaPrompt(prompt.map_err(configuration)?, Passages::default()))
+    }
+
+    /// A question with passages in front that take `tokens` tokens. With a template of conversations it is a message,
+    /// and `public` a system message if it is not empty; else it is a text after `public`.
+    fn question(
+        &self,
+        py: Python<'_>,
+        question: &str,
+        found: Vec<String>,
+        tokens: usize,
+        public: String,
+        unix_seconds: i64,
+    ) -> PyResult<LlamaPrompt> {
+        let mut passages = Passages::new(tokens).map_err(configuration)?;
+        let tokenizer = self.0.tokenizer();
+        let content = py.detach(|| passages.ask(tokenizer, question, &found)).map_err(configuration)?;
+        if tokenizer.chat_template().is_none() {
+            let private = Passages::without_template(&content);
+            return Ok(LlamaPrompt(Prompt { public, private }, passages));
+        }
+        let system = (!public.is_empty()).then(|| Message::new("system", public));
+        let count = system.iter().len();
+        let messages: Vec<Message> = system.into_iter().chain([Message::new("user", content.as_str())]).collect();
+        let rendering = Rendering { unix_seconds, ..Rendering::default() };
+        let prompt = py.detach(|| tokenizer.prompt(&messages, count, &rendering)).map_err(configuration)?;
+        Ok(LlamaPrompt(prompt, passages))
     }
 
     /// The public and the private tokens of a prompt, and the texts of those that the preparation of the model never
     /// ran.
     fn read(&self, py: Python<'_>, prompt: &LlamaPrompt) -> PyResult<(Vec<u32>, Vec<u32>, Vec<String>)> {
-        let tokens = py.detach(|| PromptTokens::of(&self.0, &prompt.0, 1)).map_err(refused)?;
+        let model = (self.0.tokenizer(), self.0.prefix());
+        let tokens = py.detach(|| PromptTokens::with_passages(model, &prompt.0, &prompt.1, 1)).map_err(refused)?;
         Ok((tokens.public.clone(), tokens.private.to_vec(), tokens.uncovered(&self.0)))
     }
 
@@ -82,9 +109,9 @@ impl LlamaModel {
     }
 }
 
-/// A text to continue.
+/// A text to continue, and the passages in it.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct LlamaPrompt(Prompt);
+pub(crate) struct LlamaPrompt(Prompt, Passages);
 
 /// A text that is continued, or several in turn: their state between two requests.
 #[pyclass(module = "unspoken._unspoken")]
@@ -179,6 +206,10 @@ impl Client for ServiceClient<ChatClient> {
     }
 }
 
+fn configuration(error: impl std::fmt::Display) -> PyErr {
+    ConfigurationError::new_err(error.to_string())
+}
+
 fn refused(error: ChatError) -> Failure {
     Failure::from(ClientError::of_application(error))
 }
@@ -197,7 +228,7 @@ impl LlamaConversation {
         let Choices { sampling, stops } = choices;
         let wanted = Wanted { tokens: most, sampling, stops };
         let chunk = if hide_length { client.description().chunk() } else { 1 };
-        let tokens = self.state.read(&prompt.0, chunk).map_err(refused)?;
+        let tokens = self.state.read_with(&prompt.0, &prompt.1, chunk).map_err(refused)?;
         self.state.begin(client.half(), tokens, wanted).map_err(refused)?;
         (self.most, self.reporter) = (most, Some(reporter));
         (self.query_bytes, self.answer_bytes, self.seconds) = (0, 0, 0.0);

@@ -6,5 +6,6 @@ mod common;
 mod damage;
 mod device;
 mod parts;
+mod passages;
 mod sampling;
 mod sessions;

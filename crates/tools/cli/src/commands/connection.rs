@@ -13,7 +13,7 @@ use super::state_root::StateRoot;
 use crate::progress::note;
 
 /// Address of the service and credentials of the client.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Connection {
     /// Address of the service: https://HOST:PORT, with a /PATH if a proxy has it below one. Without a scheme it is
     /// http:// on this machine, otherwise https://
@@ -105,6 +105,13 @@ impl Target {
             Some(name) => Ok(name.clone()),
             None => only_one(without_documents(self.connection.open()?.applications(cancel)?)),
         }
+    }
+
+    /// The same options for another service. The access token is sent there only if it has the same address.
+    pub fn of_service(&self, url: &str, application: Option<String>, token_file: Option<PathBuf>) -> Target {
+        let own = (url == self.connection.url).then(|| self.connection.token_file.clone()).flatten();
+        let connection = Connection { url: url.to_owned(), token_file: token_file.or(own), ..self.connection.clone() };
+        Target { connection, application, state: self.state.clone() }
     }
 
     /// Opens a connection and the key directory for an application of the service.

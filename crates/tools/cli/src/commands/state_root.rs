@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use unspoken_files::user_directory;
 
 /// Directory of the client's secret keys.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct StateRoot {
     /// Directory of the secret keys [default: unspoken in $XDG_DATA_HOME, or in ~/.local/share]
     #[arg(long, value_name = "DIR", env = "UNSPOKEN_STATE")]

@@ -18,7 +18,7 @@ fn prepare(directory: &Path, seed: &str) -> (PathBuf, Value) {
     std::fs::write(&sample, story.repeat(12)).unwrap();
     let sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128", "--seed", seed];
     let files = ["--model", &model(), "--text", sample.to_str().unwrap(), "--out", out.to_str().unwrap(), "--json"];
-    let printed = text(&unspoken(&[&["llama", "prepare"], &sizes[..], &files[..]].concat()));
+    let printed = text(&unspoken(&[&["llama", "prepare", "--skip-report"], &sizes[..], &files[..]].concat()));
     (out, serde_json::from_str(&printed).unwrap())
 }
 
@@ -144,4 +144,57 @@ fn the_pass_of_a_preparation_is_planned_as_it_is_served() {
         let said = complaint(&plan(more));
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+#[test]
+fn mistakes_with_passages_are_named_before_anything_is_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let (out, _) = prepare(directory.path(), "1");
+    let client = out.join("client").to_str().unwrap().to_owned();
+    let table = directory.path().join("words.vec");
+    std::fs::write(&table, "what 1 0\ndog 0 1\n").unwrap();
+    let words = ["--words", table.to_str().unwrap()];
+    let chat = |more: &[&str]| {
+        unspoken(&[&["chat", "--url", "127.0.0.1:9", "--timeout", "0.3", "--model", &client], more].concat())
+    };
+    let search = ["--search", "127.0.0.1:9", "--passages", "2"];
+    for (more, part) in [
+        (&["--private", "a"][..], "found no --search"),
+        (&["--search", "127.0.0.1:9", "--private", "a", "--passage-tokens", "3"], "needed 16 or more"),
+        (&["--search", "127.0.0.1:9", "--private", " "], "needed a question"),
+        (&["--search", "127.0.0.1:9", "--private", "a", "--public-system", "b"], "without a template"),
+        (&["--search", "127.0.0.1:9", "--private", "a", "--covered-only"], "cannot be used with"),
+        // All is in order, but nothing listens there.
+        (&["--search", "127.0.0.1:9", "--private", "what dog"], "127.0.0.1:9"),
+    ] {
+        let output = chat(&[&words[..], more].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(part), "{part}: {said}");
+    }
+    let output = chat(&[&search[..], &["--private", "a"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--words"), "{said}");
+    let said = complaint(&chat(&["--private", "a", "--public-system", "b"]));
+    assert!(said.contains("found neither --interactive nor --search"), "{said}");
+}
+
+#[test]
+fn questions_with_passages_are_answered_in_the_clear_as_they_are_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let passages = directory.path().join("passages.txt");
+    let run = |question: &str, more: &[&str]| {
+        let place = ["llama", "run", "--model", &model(), "--question", question, "--max-tokens", "4", "--json"];
+        unspoken(&[&place[..], more].concat())
+    };
+    let lengths = ["", "Tom has a cat.\nMia has a dog.\n", &"Tom has a cat. ".repeat(40)].map(|found| {
+        std::fs::write(&passages, found).unwrap();
+        let options = ["--passages", passages.to_str().unwrap(), "--passage-tokens", "64", "--chunk", "8"];
+        let line: Value = serde_json::from_str(&text(&run("What has Tom?", &options))).unwrap();
+        line["prompt_tokens"].as_array().unwrap().len()
+    });
+    assert!(lengths[0] > 64 && lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
+    // The token for the begin, and whole chunks.
+    assert_eq!(lengths[0] % 8, 1, "{lengths:?}");
+    let said = complaint(&run("What?", &["--passage-tokens", "2"]));
+    assert!(said.contains("16 or more"), "{said}");
 }

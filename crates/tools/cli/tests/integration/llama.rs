@@ -172,7 +172,7 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let (stories, out) = (stories(directory.path()), directory.path().join("prepared"));
     let (model, out) = (model(), out.to_str().unwrap());
     let texts = ["--model", &model, "--text", &stories, "--public", "24", "--private", "24", "--chunk", "8"];
-    let prepare = [&["llama", "prepare", "--tokens", "600", "--out", out], &texts[..]].concat();
+    let prepare = [&["llama", "prepare", "--skip-report", "--tokens", "600", "--out", out], &texts[..]].concat();
     let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &["--json"]].concat()))).unwrap();
     for margin in ["norm", "softmax", "score", "gate"] {
         let row = &line["margins"][margin];
@@ -258,7 +258,7 @@ fn a_model_is_prepared_without_a_text_for_every_length_of_the_public_one_and_eve
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (model, out) = (model(), path("prepared"));
     let sizes = ["--public", "48", "--private", "48"];
-    let prepare = ["llama", "prepare", "--model", &model, "--tokens", "3000", "--out", &out, "--json"];
+    let prepare = ["llama", "prepare", &model, "--skip-report", "--tokens", "3000", "--out", &out, "--json"];
     let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &sizes].concat()))).unwrap();
     assert_eq!((&line["covered"]["all"], &line["covered"]["vocabulary"]), (&512.into(), &512.into()), "{line}");
     assert!(line["covered"]["text"].as_u64().unwrap() < 512, "{line}");
@@ -289,7 +289,18 @@ fn the_defaults_of_preparation_and_report_fit_the_model() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (model, out, stories) = (model(), path("prepared"), stories(directory.path()));
-    let prepare = ["llama", "prepare", "--model", &model, "--text", &stories, "--skip-vocabulary", "--out", &out];
+    let prepare = [
+        "llama",
+        "prepare",
+        "--model",
+        &model,
+        "--text",
+        &stories,
+        "--skip-vocabulary",
+        "--skip-report",
+        "--out",
+        &out,
+    ];
     let tables = text(&unspoken(&prepare));
     assert!(tables.contains("public      texts of 0 to 492 tokens"), "{tables}");
     assert!(tables.contains("never ran, such as") && tables.contains("clients warn of them"), "{tables}");

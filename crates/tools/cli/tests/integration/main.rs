@@ -9,6 +9,7 @@ mod kinds;
 mod llama;
 mod matrix;
 mod pir;
+mod prepare;
 mod reload;
 mod retrieval;
 mod sealed;

@@ -2,11 +2,13 @@
 
 mod printed;
 mod sampling;
+mod search;
 mod talk;
 mod told;
 
 use self::printed::Printed;
 use self::sampling::SamplingOptions;
+use self::search::{Finder, SearchOptions};
 use self::told::Told;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -14,10 +16,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_chat::{Answer, ChatClient, Conversation, End, PromptTokens, Question, Wanted};
+use unspoken_chat::{Answer, ChatClient, Conversation, End, Passages, PromptTokens, Question, Wanted};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
-use unspoken_llama_model::{ClientModel, Generation, Prompt, RotatedModel, Sampler, StopStream};
+use unspoken_llama_model::{ClientModel, Generation, Message, Prompt, RotatedModel, Sampler, StopStream};
+use unspoken_search_client::Found;
 use zeroize::Zeroizing;
 
 use crate::commands::connection::Target;
@@ -34,7 +37,8 @@ const SHOWN_BYTES: usize = 24;
 /// continuation goes to standard output as it comes. Each pass of the service runs a chunk of tokens: its unused end
 /// holds guesses of the next tokens, and right guesses give several tokens at once. Tokens are chosen here, from the
 /// decrypted logits. With --interactive it is a conversation: each line of standard input is a message, and the answer
-/// follows. The first call generates and uploads keys, some gigabytes; later calls reuse them.
+/// follows. With --search the text is a question, and passages that a private search finds stand in front of it. The
+/// first call generates and uploads keys, some gigabytes; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -57,15 +61,18 @@ pub struct Arguments {
     /// /again MESSAGE replaces the last message, /new begins another conversation, /quit ends
     #[arg(long, short, conflicts_with_all = ["private", "public", "public_file"])]
     interactive: bool,
-    /// A system message in front of the conversation, which the service reads: it runs in the clear, once
-    #[arg(long, value_name = "TEXT", requires = "interactive")]
+    /// A system message in front of the conversation, or of a question with --search, which the service reads: it runs
+    /// in the clear, once
+    #[arg(long, value_name = "TEXT")]
     public_system: Option<String>,
-    /// A system message in front of the conversation, which the service does not see
-    #[arg(long, value_name = "TEXT", requires = "interactive", conflicts_with = "public_system")]
+    /// A system message in front, which the service does not see
+    #[arg(long, value_name = "TEXT", conflicts_with = "public_system")]
     private_system: Option<String>,
     /// Maximum number of generated tokens. Generation also ends at the model's end token, or when the session is full
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_tokens: usize,
+    #[command(flatten)]
+    search: SearchOptions,
     #[command(flatten)]
     sampling: SamplingOptions,
     /// Directory of the service's half, to compare with what the model gives in the clear: another text is an error,
@@ -120,18 +127,37 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     let sampling = arguments.sampling.sampling(model.config().vocabulary)?;
     let stops = arguments.sampling.stops().to_vec();
     let wanted = Wanted { tokens: arguments.max_tokens, sampling, stops };
-    let mut asking = Asking { arguments, model, check, wanted, cancel, bars: Bars::new() };
+    let finder = arguments.search.open()?;
+    let system = arguments.public_system.is_some() || arguments.private_system.is_some();
+    anyhow::ensure!(
+        !system || arguments.interactive || finder.is_some(),
+        "--public-system and --private-system: found neither --interactive nor --search, needed one of them"
+    );
+    let mut asking = Asking { arguments, model, check, wanted, cancel, bars: Bars::new(), finder };
     if arguments.interactive {
         return asking.talk();
     }
     let mut conversation = Conversation::new(Arc::clone(&asking.model), false)?;
-    let prompt = Prompt { public: public_text(arguments)?, private: Zeroizing::new(private_text(arguments)?) };
+    let text = Zeroizing::new(private_text(arguments)?);
     // A mistake in the text must not cost a key upload.
-    let tokens = asking.read(&conversation, &prompt, 1)?;
-    look_at_coverage(arguments, &tokens.uncovered(&asking.model))?;
+    let alone = asking.finder.as_ref().map(|finder| finder.alone(&asking.model, &text)).transpose()?;
+    let (prompt, passages) = match &alone {
+        Some((content, passages)) => (asking.question(content, &text)?, passages.clone()),
+        None => (Prompt { public: public_text(arguments)?, private: text.clone() }, Passages::default()),
+    };
+    let tokens = asking.read((&conversation, &passages), &prompt, 1)?;
+    let uncovered = tokens.uncovered(&asking.model);
+    look_at_coverage(arguments, &uncovered)?;
     let mut client = asking.connect()?;
-    let tokens = asking.read(&conversation, &prompt, asking.chunk(&client))?;
+    let (mut prompt, mut passages, mut found) = (prompt, passages, None);
+    if let Some(content) = asking.find(&text, &mut found)? {
+        prompt = asking.question(&content, &text)?;
+        passages = asking.passages();
+    }
+    let tokens = asking.read((&conversation, &passages), &prompt, asking.chunk(&client))?;
+    look_at_passages(&uncovered, &tokens.uncovered(&asking.model));
     let said = asking.say(&mut client, &mut conversation, tokens, told);
+    told.found = found;
     // With the keys.
     told.usage = client.usage();
     said?;
@@ -150,12 +176,19 @@ struct Asking<'a> {
     wanted: Wanted,
     cancel: Cancel,
     bars: Bars,
+    /// What finds passages for questions.
+    finder: Option<Finder>,
 }
 
 impl Asking<'_> {
     /// The tokens of a prompt, filled up to whole chunks.
-    fn read(&self, conversation: &Conversation, prompt: &Prompt, chunk: usize) -> anyhow::Result<PromptTokens> {
-        let tokens = conversation.read(prompt, chunk)?;
+    fn read(
+        &self,
+        (conversation, passages): (&Conversation, &Passages),
+        prompt: &Prompt,
+        chunk: usize,
+    ) -> anyhow::Result<PromptTokens> {
+        let tokens = conversation.read_with(prompt, passages, chunk)?;
         anyhow::ensure!(
             !tokens.private.is_empty(),
             "found no private text, needed one token or more: name it with --private"
@@ -172,7 +205,48 @@ impl Asking<'_> {
         let (transport, application, state) = self.arguments.target.open(&self.cancel)?;
         let (model, bars) = (Arc::clone(&self.model), &mut self.bars);
         let mut step = |step| bars.step(step);
-        Ok(ServiceClient::connect(transport, &application, model, &state, &mut step, &self.cancel)?)
+        let client = ServiceClient::connect(transport, &application, model, &state, &mut step, &self.cancel)?;
+        if let Some(finder) = &mut self.finder {
+            finder.connect((&self.arguments.target, &self.arguments.search), &mut self.bars, &self.cancel)?;
+        }
+        Ok(client)
+    }
+
+    /// The prompt of one question with passages: a message, if the model has a template.
+    fn question(&self, content: &str, question: &str) -> anyhow::Result<Prompt> {
+        anyhow::ensure!(
+            !question.trim().is_empty(),
+            "found no private text, needed a question: name it with --private"
+        );
+        let public = public_text(self.arguments)?;
+        if self.model.tokenizer().chat_template().is_none() {
+            anyhow::ensure!(
+                self.system().is_none(),
+                "--public-system and --private-system: found a model without a template of conversations; use --public"
+            );
+            return Ok(Prompt { public, private: Passages::without_template(content) });
+        }
+        anyhow::ensure!(
+            public.is_empty(),
+            "--public: found a model whose template makes messages of questions; use --public-system"
+        );
+        let messages: Vec<Message> = self.system().into_iter().chain([Message::new("user", content)]).collect();
+        self.prompt(&messages)
+    }
+
+    /// Searches passages for a question, if that is asked for: the question with passages in front.
+    fn find(&mut self, text: &str, found: &mut Option<Vec<Found>>) -> anyhow::Result<Option<Zeroizing<String>>> {
+        let Some(finder) = &mut self.finder else { return Ok(None) };
+        let (content, passages) = finder.ask(&self.model, text, &mut self.bars, &self.cancel)?;
+        if !self.arguments.json {
+            search::describe(&passages);
+        }
+        *found = Some(passages);
+        Ok(Some(content))
+    }
+
+    fn passages(&self) -> Passages {
+        self.finder.as_ref().map(|finder| finder.passages.clone()).unwrap_or_default()
     }
 
     /// Continues a prompt, and prints the text as it comes.
@@ -254,6 +328,15 @@ fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Resu
     anyhow::ensure!(!arguments.covered_only, "{found}; needed others, because of --covered-only; nothing was sent");
     note(&format!("warning     {found}; the answer may be refused, or wrong"));
     Ok(())
+}
+
+/// Warns of such tokens in passages. Whether they are there depends on what was found, so nothing is refused.
+fn look_at_passages(question: &[String], all: &[String]) {
+    if all.len() > question.len() {
+        note(
+            "warning     the preparation of this model never ran some tokens of the passages; the answer may be wrong",
+        );
+    }
 }
 
 /// Asks one question. The line about the bytes of a query is printed for the first pass only.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use unspoken_chat::{ChatClient, Conversation};
 use unspoken_client::ServiceClient;
-use unspoken_llama_model::{Message, Rendering};
+use unspoken_llama_model::{Message, Prompt, Rendering};
 
 use super::{Asking, Seen, Told, ask, look_at_coverage};
 use crate::progress::note;
@@ -51,6 +51,7 @@ impl Asking<'_> {
         let first: Vec<Message> = system.clone().into_iter().chain([Message::new("user", "a")]).collect();
         // A model without a template, or a template without such messages: this must not cost a key upload.
         self.model.tokenizer().prompt(&first, self.public(), &Rendering::default())?;
+        self.finder.as_ref().map(|finder| finder.alone(&self.model, "a")).transpose()?;
         let mut client = self.connect()?;
         let mut conversation = Conversation::new(Arc::clone(&self.model), true)?;
         let mut messages: Vec<Message> = system.iter().cloned().collect();
@@ -62,17 +63,15 @@ impl Asking<'_> {
                 Ok(Some(Line::Quit)) => break,
                 Ok(Some(Line::New)) => {
                     messages.truncate(usize::from(system.is_some()));
+                    self.forget_passages(&messages);
                     continue;
                 }
-                Ok(Some(Line::Message(text))) => {
-                    messages.push(Message::new("user", text));
-                    self.answer(&mut client, &mut conversation, &mut messages)
-                }
+                Ok(Some(Line::Message(text))) => self.answer(&mut client, &mut conversation, &mut messages, text),
                 Ok(Some(Line::Again(text))) => {
                     let last = messages.iter().rposition(|message| message.role == "user");
                     messages.truncate(last.unwrap_or(messages.len()));
-                    messages.push(Message::new("user", text));
-                    self.answer(&mut client, &mut conversation, &mut messages)
+                    self.forget_passages(&messages);
+                    self.answer(&mut client, &mut conversation, &mut messages, text)
                 }
                 Err(error) => Err(error),
             };
@@ -80,6 +79,7 @@ impl Asking<'_> {
                 // A person can go on after a mistake; a program must notice.
                 Err(error) if io::stdin().is_terminal() && !self.cancel.is_cancelled() => {
                     messages = before;
+                    self.forget_passages(&messages);
                     note(&format!("error: {error:#}"));
                 }
                 talked => talked?,
@@ -89,7 +89,14 @@ impl Asking<'_> {
         Ok(())
     }
 
-    fn system(&self) -> Option<Message> {
+    /// Forgets the passages of questions that are no longer among the messages. Those of a last question that is
+    /// forgotten by mistake are only encoded as any other text.
+    fn forget_passages(&mut self, messages: &[Message]) {
+        let questions = messages.iter().filter(|message| message.role == "user").count();
+        self.finder.iter_mut().for_each(|finder| finder.passages.truncate(questions));
+    }
+
+    pub(super) fn system(&self) -> Option<Message> {
         let text = self.arguments.public_system.as_ref().or(self.arguments.private_system.as_ref());
         text.map(|text| Message::new("system", text))
     }
@@ -99,20 +106,34 @@ impl Asking<'_> {
         usize::from(self.arguments.public_system.is_some())
     }
 
-    /// Answers the last message.
+    /// The prompt of messages.
+    pub(super) fn prompt(&self, messages: &[Message]) -> anyhow::Result<Prompt> {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let rendering = Rendering { unix_seconds: seconds as i64, ..Rendering::default() };
+        Ok(self.model.tokenizer().prompt(messages, self.public(), &rendering)?)
+    }
+
+    /// Answers a message, after the others.
     fn answer(
         &mut self,
         client: &mut ServiceClient<ChatClient>,
         conversation: &mut Conversation,
         messages: &mut Vec<Message>,
+        text: String,
     ) -> anyhow::Result<()> {
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let rendering = Rendering { unix_seconds: seconds as i64, ..Rendering::default() };
-        let prompt = self.model.tokenizer().prompt(messages, self.public(), &rendering)?;
-        let tokens = self.read(conversation, &prompt, self.chunk(client))?;
+        let mut found = None;
+        if self.finder.is_some() {
+            // What is refused must not depend on what is found: the question alone is refused before.
+            self.prompt(&[&messages[..], &[Message::new("user", &*text)]].concat())?;
+        }
+        let content = self.find(&text, &mut found)?.map_or(text, |content| content.to_string());
+        messages.push(Message::new("user", content));
+        let prompt = self.prompt(messages)?;
+        let tokens = self.read((conversation, &self.passages()), &prompt, self.chunk(client))?;
         look_at_coverage(self.arguments, &tokens.uncovered(&self.model))?;
         let mut told = Told::default();
         self.say(client, conversation, tokens, &mut told)?;
+        told.found = found;
         if self.arguments.json {
             println!("{}", told.object(None));
         } else {

@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 use unspoken_chat::{Conversation, End, Statistics};
 use unspoken_client::UsageStats;
 use unspoken_llama_model::{Probabilities, Scored};
+use unspoken_search_client::Found;
 
 use super::Seen;
+use super::search::objects;
 use crate::commands::connection::usage_lines;
 use crate::progress::note;
 
@@ -23,6 +25,8 @@ pub struct Told {
     pub usage: UsageStats,
     pub seconds: f64,
     pub seen: Seen,
+    /// Passages in front of the question, if there was a search.
+    pub found: Option<Vec<Found>>,
     /// The tokens that the model gives in the clear, and their text.
     pub clear: Option<(Vec<u32>, String)>,
 }
@@ -86,6 +90,7 @@ impl Told {
             "seconds_per_pass": self.per_pass(), "query_bytes": usage.query_bytes,
             "answer_bytes": usage.answer_bytes, "key_bytes": usage.key_bytes, "key_seconds": usage.key_seconds,
             "same_as_in_the_clear": self.same(), "in_the_clear": clear,
+            "passages": self.found.as_deref().map(objects),
             "error": error.map(|error| format!("{error:#}")),
         })
     }

@@ -83,7 +83,7 @@ fn prepare(model: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let [public, private] = WINDOW;
     let prepared = Command::new(std::env::current_exe()?)
         .args(["llama", "prepare", "--public", public, "--private", private, "--chunk", "16", "--tokens", "3000"])
-        .arg("--model")
+        .args(["--skip-report", "--model"])
         .arg(model)
         .arg("--out")
         .arg(&out)
@@ -92,7 +92,7 @@ fn prepare(model: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
         .context("cannot prepare the model")?;
     let said = String::from_utf8_lossy(&prepared.stderr);
     anyhow::ensure!(prepared.status.success(), "the model was not prepared:\n{said}");
-    println!("prepared    on stories of its own in {:.1} s", start.elapsed().as_secs_f64());
+    println!("prepared    on general text and stories of its own in {:.1} s", start.elapsed().as_secs_f64());
     Ok(out)
 }
 

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use unspoken_llama::{Sample, vocabulary_windows};
 use unspoken_llama_model::{Coverage, Model, Tokenizer};
 
-use super::own_text::{BROAD, told};
+use super::own_text::{BROAD, conversations, general, told};
 use super::text::{SampleArguments, Sizes, read_tokens, samples, tokens_of};
 use crate::progress::Bars;
 
 /// The texts that show how large the values of a model get
 #[derive(clap::Args)]
 pub struct CalibrationArguments {
-    /// Text of the kind that the model will see, UTF-8, many thousand words [default: text that the model tells itself]
+    /// Text of the kind that the model will see, UTF-8, many thousand words [default: general English text that the
+    /// command brings, and what the model tells itself]. A model with a template of conversations also talks: a quarter
+    /// of the windows, half of them without a text, are conversations in the form of its template
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
     #[command(flatten)]
@@ -29,10 +31,20 @@ pub struct CalibrationArguments {
     held_out: u8,
 }
 
+/// Kinds of text, each with a number of windows.
+pub type Kinds = Vec<(&'static str, usize)>;
+
+/// One of so many windows decides nothing.
+const UNSEEN: usize = 8;
+
 /// Windows of text, without the prefix.
 pub struct Texts {
+    /// Windows of each kind of text.
+    pub kinds: Kinds,
     /// The text, in calibration and held out.
     text: [Vec<Vec<u32>>; 2],
+    /// Text that decides nothing, so that it shows how good the preparation is.
+    unseen: Vec<Vec<u32>>,
     /// Every other window of the text with a run of the token that fills chunks up, as clients send them.
     filled: [Vec<Vec<u32>>; 2],
     /// A page with many kinds of characters.
@@ -52,11 +64,8 @@ impl CalibrationArguments {
             sizes.public
         );
         let count = self.sizes.count(sizes);
-        let tokens = match &self.text {
-            Some(path) => read_tokens(path, tokenizer)?,
-            None => tokens_of(&told(model, tokenizer, count * sizes.window(), &mut Bars::new())?, tokenizer)?,
-        };
-        let windows = self.sizes.windows(&tokens, sizes)?;
+        let (kinds, mut windows) = self.windows((model, tokenizer), sizes, count)?;
+        let unseen = windows.split_off(windows.len() - windows.len().div_ceil(UNSEEN).min(windows.len() / 4));
         let held_out = (windows.len() * usize::from(self.held_out)).div_ceil(100);
         anyhow::ensure!(
             held_out < windows.len(),
@@ -70,11 +79,63 @@ impl CalibrationArguments {
         let times = if self.skip_vocabulary { 0 } else { (windows.len() * sizes.window() / size).max(1) };
         let parts = (self.least_public, sizes.window() - self.least_public);
         let vocabulary = vocabulary_windows(size, times, parts, seed);
-        let unseen = vocabulary.len() * usize::from(self.held_out) / 100;
+        let last = vocabulary.len() * usize::from(self.held_out) / 100;
         let text = split(windows, held_out);
         let filled = text.each_ref().map(|windows| filled(windows, tokenizer.filler(), self.sizes.chunk));
-        Ok(Texts { text, filled, broad, vocabulary: split(vocabulary, unseen), least_public: self.least_public })
+        let vocabulary = split(vocabulary, last);
+        Ok(Texts { kinds, text, unseen, filled, broad, vocabulary, least_public: self.least_public })
     }
+
+    /// The windows of all kinds of text, one kind after the other in turn, and how many each kind has.
+    fn windows(
+        &self,
+        (model, tokenizer): (&Model, &Tokenizer),
+        sizes: Sizes,
+        count: usize,
+    ) -> anyhow::Result<(Kinds, Vec<Vec<u32>>)> {
+        let mut bars = Bars::new();
+        let share = |part: usize| count.div_ceil(part) * sizes.window();
+        let talks = tokenizer.chat_template().is_some();
+        let mut kinds: Vec<(&'static str, Vec<u32>)> = Vec::new();
+        match &self.text {
+            Some(path) => kinds.push(("the text", read_tokens(path, tokenizer)?)),
+            None => kinds.push(("general text", tokens_of(&general(), tokenizer)?)),
+        }
+        if let (None, false) = (&self.text, talks) {
+            kinds.push(("told by the model", tokens_of(&told(model, tokenizer, share(2), &mut bars)?, tokenizer)?));
+        }
+        let part = if self.text.is_some() { 4 } else { 2 };
+        if let Some(tokens) = conversations(model, tokenizer, if talks { share(part) } else { 0 }, &mut bars)? {
+            kinds.push(("conversations", tokens));
+        }
+        // Windows that others do not fill are those of the first kind.
+        let mut left = count;
+        let mut cut = Vec::new();
+        for (name, tokens) in kinds.iter().skip(1) {
+            let part = if *name == "conversations" { part } else { 2 };
+            let most = (count / part).max(1).min(left.saturating_sub(1));
+            let windows: Vec<Vec<u32>> = tokens.chunks_exact(sizes.window()).take(most).map(<[u32]>::to_vec).collect();
+            left -= windows.len();
+            cut.push((*name, windows));
+        }
+        let (first, tokens) = &kinds[0];
+        let windows = self.sizes.windows(tokens, sizes)?;
+        cut.insert(0, (*first, windows.into_iter().take(left).collect()));
+        let counts = cut.iter().map(|(name, windows)| (*name, windows.len())).filter(|(_, count)| *count > 0).collect();
+        Ok((counts, in_turn(cut.into_iter().map(|(_, windows)| windows).collect())))
+    }
+}
+
+/// The windows of several kinds, so that each part of them has each kind in about the same share.
+fn in_turn(kinds: Vec<Vec<Vec<u32>>>) -> Vec<Vec<u32>> {
+    let place = |number: usize, count: usize| (number as f64 + 0.5) / count as f64;
+    let of_kind = |windows: Vec<Vec<u32>>| {
+        let count = windows.len();
+        windows.into_iter().enumerate().map(move |(number, window)| (place(number, count), window))
+    };
+    let mut all: Vec<(f64, Vec<u32>)> = kinds.into_iter().flat_map(of_kind).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.into_iter().map(|(_, window)| window).collect()
 }
 
 /// The first windows, and the last ones.
@@ -102,6 +163,11 @@ impl Texts {
     /// The text for calibration.
     pub fn text(&self) -> &[Vec<u32>] {
         &self.text[0]
+    }
+
+    /// Text that decided nothing, after a prefix.
+    pub fn unseen(&self, prefix: &[u32]) -> Vec<Sample> {
+        samples(prefix, &self.unseen, self.least_public)
     }
 
     /// All windows for calibration after a prefix. All tokens after the fewest public ones are private, so that a text

@@ -1,18 +1,21 @@
 //! `unspoken llama`
 
 mod calibration;
+mod fitness;
+mod outcome;
 mod own_text;
 mod picture;
 mod plan;
 mod prepare;
 mod report;
 mod run;
+mod shared;
 mod simulate;
 mod study;
 mod tables;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use unspoken_llama_files::{LoadError, LoadedModel};
 
@@ -42,8 +45,11 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 #[derive(clap::Args)]
 struct ModelArguments {
     /// GGUF file, llama2.c checkpoint (.bin), or directory with config.json, tokenizer.json and safetensors
-    #[arg(long, value_name = "PATH")]
-    model: PathBuf,
+    #[arg(value_name = "MODEL", required_unless_present = "named")]
+    place: Option<PathBuf>,
+    /// The same, with a name
+    #[arg(id = "named", long = "model", value_name = "PATH", conflicts_with = "place")]
+    named: Option<PathBuf>,
     /// Tokenizer of a llama2.c checkpoint [default: the only tok*.bin in the checkpoint's directory]
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
@@ -51,6 +57,11 @@ struct ModelArguments {
 
 impl ModelArguments {
     fn load(&self) -> Result<LoadedModel, LoadError> {
-        unspoken_llama_files::load(&self.model, self.tokenizer.as_deref())
+        unspoken_llama_files::load(self.path(), self.tokenizer.as_deref())
+    }
+
+    /// Where the model is.
+    fn path(&self) -> &Path {
+        self.place.as_deref().or(self.named.as_deref()).unwrap_or(Path::new(""))
     }
 }

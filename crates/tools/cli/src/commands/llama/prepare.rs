@@ -3,26 +3,30 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_llama::{
-    Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, Needed, Noise, Preparation, Quantity, Ranges,
-    Sample, Simulation, calibrate,
+    Circuit, CircuitError, Comparison, Design, DesignOptions, EngineNoise, Margins, Needed, Noise, Preparation,
+    Quantity, Ranges, Sample, Simulation, calibrate,
 };
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Model, RotatedModel, Tokenizer, rotate};
-use unspoken_store::ModelId;
+use unspoken_llama_model::{ClientModel, Coverage, Model, RotatedModel, Tokenizer, rotate};
 
 use super::ModelArguments;
 use super::calibration::{CalibrationArguments, Texts};
-use super::tables::{
-    comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
-};
-use super::text::{RotationArguments, named, prefix_line};
-use crate::progress::Bars;
+use super::fitness::Fitness;
+use super::outcome::{Covered, Outcome, SHOWN, describe, object};
+use super::shared::{self, Shared};
+use super::text::{RotationArguments, Sizes, named};
+use crate::memory::free_memory;
+use crate::progress::{Bars, note};
 use unspoken_offers::preparation::{client_directory, make, save};
 
 /// Factor by which margins exceed the margins that held-out text needs, unless margins are given.
 const SPARE: f64 = 1.1;
+
+/// Precision of bootstraps in the simulation, and the scale of a preset whose name has none.
+const BOOTSTRAP_BITS: f64 = 16.0;
+const SCALE_BITS: f64 = 40.0;
 
 /// Largest number of rounds of softmax that is tried.
 const MAX_ROUNDS: u8 = 6;
@@ -61,6 +65,16 @@ pub struct Arguments {
     /// each with role and content, and `add_generation_prompt`
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
+    /// Do not measure: take what another preparation of the same weights found, its file calibration.safetensors, with
+    /// its sizes, margins and precision
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "bits", "margin", "rounds", "tokens"])]
+    calibration: Option<PathBuf>,
+    /// Parameter set for which the report at the end predicts how the model is served
+    #[arg(long, value_name = "NAME", default_value = "n16_boot_depth15_scale40")]
+    preset: String,
+    /// Leave out the report at the end, whether the model is fit for encrypted serving
+    #[arg(long)]
+    skip_report: bool,
     /// Directory for the preparation. It must not exist yet
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -68,41 +82,6 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// A preparation, and what held-out text showed.
-struct Outcome {
-    id: ModelId,
-    /// Whether it has a template of conversations.
-    talks: bool,
-    prefix: Vec<(u32, String)>,
-    tokens: usize,
-    held_out_tokens: usize,
-    rounds: u8,
-    needed: Margins<Needed>,
-    margins: Margins,
-    design: Design,
-    clear: Comparison,
-    polynomials: Comparison,
-    /// The circuit over held-out tokens of the vocabulary in random order, after the model in the clear.
-    vocabulary: [Comparison; 2],
-    /// Numbers of public tokens that clients may send.
-    public: [usize; 2],
-    covered: Covered,
-}
-
-/// Tokens that calibration ran.
-struct Covered {
-    /// Tokens that the text had.
-    text: usize,
-    /// All of them.
-    all: usize,
-    /// The texts of some that never ran.
-    unseen: Vec<String>,
-    vocabulary: usize,
-}
-
-/// Number of tokens that never ran whose texts are printed.
-const SHOWN: usize = 8;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -116,8 +95,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(margin) = arguments.margin {
         anyhow::ensure!(margin >= 1.0 && margin.is_finite(), "--margin: found {margin}, needed a number of at least 1");
     }
+    let parameters = Preset::find(&arguments.preset).context("--preset")?.build()?;
+    let shared = arguments.calibration.as_deref().map(Shared::load).transpose()?;
     make(out)?;
-    let prepared = prepare(arguments);
+    if let Some(shared) = shared {
+        return finish_shared(arguments, shared);
+    }
+    let prepared = prepare(arguments, &parameters);
     if prepared.is_err() {
         // Nothing is in it yet, or what could not be written.
         let _ = std::fs::remove_dir_all(out);
@@ -130,19 +114,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("\nmodel       {}", outcome.id);
         println!("service     unspoken serve --chat {}", out.display());
         println!("clients     need {}", client_directory(out).display());
+        println!("to share    {}, for --calibration with the same weights", out.join(shared::FILE).display());
     }
     Ok(())
 }
 
 /// Rotates the model, fits the polynomials, and writes the preparation into its directory, which exists.
-fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let LoadedModel { mut model, mut tokenizer } = arguments.model.load()?;
-    if let Some(path) = &arguments.chat_template {
-        let source = unspoken_files::read_text(path);
-        let source = source.with_context(|| format!("--chat-template: cannot read {}", path.display()))?;
-        tokenizer = tokenizer.with_chat_template_source(&source).context("--chat-template")?;
-    }
+fn prepare(arguments: &Arguments, parameters: &CkksParameters) -> anyhow::Result<Outcome> {
+    let (mut model, tokenizer) = load(arguments)?;
     let sizes = arguments.text.sizes.sizes(arguments.rotation.room(&model.config))?;
+    look_at_memory(&model, sizes)?;
     let seed = arguments.rotation.seed;
     let texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
     let prefix = arguments.rotation.search(&model, &tokenizer, texts.text())?;
@@ -163,6 +144,15 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     let [clear, polynomials] = compare(&held_out[0])?;
     let vocabulary = compare(&held_out[1])?;
+    let unseen = match arguments.skip_report {
+        true => Vec::new(),
+        false => texts.unseen(&prefix),
+    };
+    let mut simulated = None;
+    if !unseen.is_empty() {
+        let progress = |done| bars.windows("simulating unseen text", done, unseen.len());
+        simulated = simulation.compare(&[noise(parameters, &design)?], &unseen, progress)?.pop();
+    }
     bars.finish();
     let preparation = Preparation {
         config: model.config.clone(),
@@ -177,10 +167,18 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     save(&preparation, &arguments.out)?;
     let rotated = RotatedModel::new(model, preparation.prefix.clone());
     rotated.save(&arguments.out)?;
+    let id = rotated.id();
     let (client, covered) = client_half(&rotated, tokenizer, &texts);
     client.save(&client_directory(&arguments.out))?;
+    let fitness = match arguments.skip_report {
+        true => None,
+        false => {
+            let unseen_tokens = covered.vocabulary - covered.all;
+            Some(Fitness::new((&preparation, rotated), parameters, (chunk, sizes), simulated, unseen_tokens)?)
+        }
+    };
     let outcome = Outcome {
-        id: rotated.id(),
+        id,
         prefix: named(client.tokenizer(), &preparation.prefix),
         tokens: private_tokens(&samples),
         held_out_tokens: held_out.iter().map(|samples| private_tokens(samples)).sum(),
@@ -194,8 +192,101 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         public: [arguments.text.least_public, sizes.window().saturating_sub(chunk)],
         covered,
         talks: client.tokenizer().chat_template().is_some(),
+        kinds: texts.kinds.clone(),
+        fitness,
     };
+    let covered = texts.coverage(&preparation.prefix).0;
+    let every = (0u32..).take(preparation.config.vocabulary);
+    let covered = every.filter(|token| covered.covers(*token)).collect();
+    Shared { preparation, covered, report: object(&outcome) }.save(&arguments.out)?;
     Ok(outcome)
+}
+
+/// The model, with the template of the arguments.
+fn load(arguments: &Arguments) -> anyhow::Result<(Model, Tokenizer)> {
+    let LoadedModel { model, mut tokenizer } = arguments.model.load()?;
+    if let Some(path) = &arguments.chat_template {
+        let source = unspoken_files::read_text(path);
+        let source = source.with_context(|| format!("--chat-template: cannot read {}", path.display()))?;
+        tokenizer = tokenizer.with_chat_template_source(&source).context("--chat-template")?;
+    }
+    Ok((model, tokenizer))
+}
+
+/// The noise of a service with these parameters.
+fn noise(parameters: &CkksParameters, design: &Design) -> anyhow::Result<Noise> {
+    let scale = parameters.name().rsplit("_scale").next().and_then(|bits| bits.parse().ok()).unwrap_or(SCALE_BITS);
+    Ok(Noise::Engine(EngineNoise::new(parameters, scale, BOOTSTRAP_BITS, design)?))
+}
+
+/// Says how much memory is needed, and refuses to begin if the machine has less.
+fn look_at_memory(model: &Model, sizes: Sizes) -> anyhow::Result<()> {
+    let config = &model.config;
+    let (kv, head) = (config.kv_heads * config.head_width, config.heads * config.head_width);
+    let layer = config.width * (2 * head + 2 * kv + 3 * config.ffn_width);
+    let table = config.vocabulary * config.width;
+    let weights = 4 * (config.layers * layer + 2 * table);
+    // Values of a window, most of all its logits: of the model in the clear and of the circuit, and their exponentials.
+    let values = config.vocabulary + config.layers * 2 * kv + 8 * (config.width + config.ffn_width);
+    let window = 8 * 4 * sizes.window() * (values + config.heads * sizes.window());
+    // The weights are here already; their halves are written from a copy.
+    let more = (weights + window) as u64;
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    note(&format!(
+        "memory      {:.2} GB for the weights, at most {:.2} GB more",
+        gigabytes(weights as u64),
+        gigabytes(more)
+    ));
+    if let Some(free) = free_memory().filter(|free| *free < more) {
+        anyhow::bail!(
+            "found {:.2} GB of memory that is free, needed {:.2} GB beside the weights: use a larger machine, or lower \
+             --public and --private",
+            gigabytes(free),
+            gigabytes(more)
+        );
+    }
+    Ok(())
+}
+
+/// Prepares a model with what another preparation found.
+fn finish_shared(arguments: &Arguments, shared: Shared) -> anyhow::Result<()> {
+    let written = write_shared(arguments, &shared);
+    if written.is_err() {
+        let _ = std::fs::remove_dir_all(&arguments.out);
+    }
+    let id = written?;
+    if arguments.json {
+        println!("{}", shared.report);
+        return Ok(());
+    }
+    let Preparation { prefix, options, least_public, .. } = &shared.preparation;
+    let tokens = options.tokens.map_or("any".to_owned(), |tokens| tokens.to_string());
+    println!("calibrated  by the file; no text was run");
+    println!("sessions    {tokens} tokens, {} of them the prefix", prefix.len());
+    println!("public      texts of {} tokens or more", least_public.unwrap_or(0));
+    println!("coverage    {} of {} tokens ran", shared.covered.len(), shared.preparation.config.vocabulary);
+    if let Some(verdict) = shared.report["serving"]["verdict"].as_str() {
+        println!("verdict     {verdict}, on the machine of the one who made the file (--json prints all of it)");
+    }
+    println!("\nmodel       {id}");
+    println!("service     unspoken serve --chat {}", arguments.out.display());
+    println!("clients     need {}", client_directory(&arguments.out).display());
+    Ok(())
+}
+
+/// Writes both halves; the model's id.
+fn write_shared(arguments: &Arguments, shared: &Shared) -> anyhow::Result<unspoken_store::ModelId> {
+    let (model, tokenizer) = load(arguments)?;
+    let model = shared.preparation.rotated(model).context("--calibration: the file belongs to other weights")?;
+    shared.preparation.design().context("--calibration")?;
+    save(&shared.preparation, &arguments.out)?;
+    let rotated = RotatedModel::new(model, shared.preparation.prefix.clone());
+    rotated.save(&arguments.out)?;
+    let id = rotated.id();
+    let client = ClientModel::new(&rotated, tokenizer).with_coverage(Coverage::new(shared.covered.iter().copied()));
+    client.save(&client_directory(&arguments.out))?;
+    shared.save(&arguments.out)?;
+    Ok(id)
 }
 
 /// The client's half, with the tokens that calibration ran.
@@ -258,81 +349,4 @@ fn fit(
 
 fn private_tokens(samples: &[Sample]) -> usize {
     samples.iter().map(|sample| sample.private.len()).sum()
-}
-
-/// The margins by name: needed by held-out text, and taken.
-fn margin_rows(outcome: &Outcome) -> impl Iterator<Item = (&'static str, Needed, f64)> {
-    let taken = outcome.margins.named().map(|(_, taken)| taken);
-    outcome.needed.named().into_iter().zip(taken).map(|((name, needed), taken)| (name, needed, taken))
-}
-
-/// What is printed with `--json`.
-fn object(outcome: &Outcome) -> Value {
-    let prefix = outcome.prefix.iter().map(|(id, text)| json!({ "id": id, "text": text })).collect::<Vec<_>>();
-    let margins: Value = margin_rows(outcome)
-        .map(|(name, needed, taken)| {
-            let place = needed.place.map(|place| place.to_string());
-            (name.to_owned(), json!({ "needed": needed.margin, "taken": taken, "place": place }))
-        })
-        .collect();
-    json!({
-        "id": outcome.id.to_string(),
-        "prefix": prefix,
-        "tokens": outcome.tokens,
-        "held_out_tokens": outcome.held_out_tokens,
-        "rounds": outcome.rounds,
-        "margins": margins,
-        "perplexity": outcome.clear.perplexity(),
-        "held_out": comparison_object(&outcome.polynomials, &outcome.clear),
-        "vocabulary": comparison_object(&outcome.vocabulary[1], &outcome.vocabulary[0]),
-        "public_tokens": outcome.public,
-        "chat_template": outcome.talks,
-        "covered": {
-            "text": outcome.covered.text, "all": outcome.covered.all, "vocabulary": outcome.covered.vocabulary,
-            "unseen": outcome.covered.unseen,
-        },
-        "polynomials": design_object(&outcome.design),
-    })
-}
-
-/// What is printed without `--json`.
-fn describe(outcome: &Outcome) {
-    println!("prefix      {}", prefix_line(&outcome.prefix));
-    println!("calibrated  on {} private tokens", outcome.tokens);
-    println!("held out    {} private tokens", outcome.held_out_tokens);
-    println!("softmax     {} rounds", outcome.rounds);
-    let [least, most] = outcome.public;
-    println!("public      texts of {least} to {most} tokens");
-    describe_coverage(&outcome.covered);
-    if !outcome.talks {
-        println!("chat        no template: the model continues texts (--chat-template FILE makes it answer messages)");
-    }
-    println!("\n{:12} {:>8} {:>8}  place", "margin", "needed", "taken");
-    for (name, needed, taken) in margin_rows(outcome) {
-        let place = needed.place.map(|place| place.to_string()).unwrap_or_default();
-        println!("{name:12} {:>8.3} {taken:>8.3}  {place}", needed.margin);
-    }
-    println!("\nHeld-out text with polynomials, whose intervals hold its ranges too");
-    describe_header("");
-    describe_comparison("model in the clear", &outcome.clear, &outcome.clear);
-    describe_comparison("polynomials", &outcome.polynomials, &outcome.clear);
-    if outcome.vocabulary[0].tokens > 0 {
-        describe_comparison("vocabulary in the clear", &outcome.vocabulary[0], &outcome.vocabulary[0]);
-        describe_comparison("polynomials", &outcome.vocabulary[1], &outcome.vocabulary[0]);
-    }
-    describe_escapes(&outcome.polynomials);
-    describe_design(&outcome.design);
-}
-
-/// Which tokens ran.
-fn describe_coverage(covered: &Covered) {
-    let Covered { text, all, unseen, vocabulary } = covered;
-    print!("coverage    text has {text} of {vocabulary} tokens");
-    match vocabulary - all {
-        0 => println!("; all ran in random order"),
-        missing => {
-            let unseen: Vec<String> = unseen.iter().map(|text| format!("{text:?}")).collect();
-            println!("; {missing} never ran, such as {}; clients warn of them", unseen.join(", "));
-        }
-    }
 }

@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let layers = model.config.layers;
     let study = Study::new(model, tokenizer.begin(), &prefix, &texts, arguments.rotation.seed)?;
     if let Some(out) = out {
-        let title = format!("Residual stream of {}", arguments.model.model.display());
+        let title = format!("Residual stream of {}", arguments.model.path().display());
         let lines: Vec<Line> = study.variants.iter().map(|variant| line(variant, layers)).collect();
         out.write(residual_picture(&title, &lines).to_string().as_bytes())?;
     }

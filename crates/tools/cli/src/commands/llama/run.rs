@@ -1,12 +1,14 @@
 //! `unspoken llama run`
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::json;
+use unspoken_chat::{Passages, PromptTokens};
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::Generation;
+use unspoken_llama_model::{Generation, Message, Model, Prompt, Rendering, Tokenizer};
 
 use super::ModelArguments;
 
@@ -19,8 +21,21 @@ pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     /// Text to continue. Control tokens of the model, such as <|im_start|>, are recognised in it
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", conflicts_with = "question")]
     prompt: String,
+    /// Question to answer, in the form in which `unspoken chat --search` asks it: with passages in front, through the
+    /// model's template of conversations if it has one, and filled up with dots
+    #[arg(long, value_name = "TEXT")]
+    question: Option<String>,
+    /// File with the passages, one in each line, the best first [default: none]
+    #[arg(long, value_name = "FILE", requires = "question")]
+    passages: Option<PathBuf>,
+    /// Tokens that passages take
+    #[arg(long, value_name = "N", default_value_t = 192, requires = "question")]
+    passage_tokens: usize,
+    /// Tokens of a chunk, up to a multiple of which dots fill the text
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "question")]
+    chunk: usize,
     /// Maximum number of generated tokens. Generation also ends at the model's end token, or when its context is full
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -32,7 +47,13 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let LoadedModel { model, tokenizer } = arguments.model.load()?;
-    let prompt = tokenizer.encode(&arguments.prompt)?;
+    let (model, tokenizer, prompt) = match &arguments.question {
+        Some(question) => asked(arguments, question, (model, tokenizer))?,
+        None => {
+            let prompt = tokenizer.encode(&arguments.prompt)?;
+            (model, tokenizer, prompt)
+        }
+    };
     anyhow::ensure!(!prompt.is_empty(), "found no prompt, and this model needs one: name it with --prompt");
     let mut stream = tokenizer.stream(&prompt)?;
     let start = Instant::now();
@@ -70,4 +91,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     eprintln!("prompt      {} tokens in {prompt_seconds:.2} s", prompt.len());
     eprintln!("text        {} tokens, {tokens_per_second:.1} tokens per second, ended by the {end}", tokens.len());
     Ok(())
+}
+
+/// The tokens of a question with passages, as clients send them.
+fn asked(
+    arguments: &Arguments,
+    question: &str,
+    (model, tokenizer): (Model, Tokenizer),
+) -> anyhow::Result<(Model, Tokenizer, Vec<u32>)> {
+    let texts = match &arguments.passages {
+        Some(path) => unspoken_files::read_text(path).with_context(|| format!("--passages: {}", path.display()))?,
+        None => String::new(),
+    };
+    let texts: Vec<&str> = texts.lines().collect();
+    let mut passages = Passages::new(arguments.passage_tokens).context("--passage-tokens")?;
+    let content = passages.ask(&tokenizer, question, &texts).context("--passage-tokens")?;
+    let prompt = match tokenizer.chat_template() {
+        Some(_) => tokenizer.prompt(&[Message::new("user", content.as_str())], 0, &Rendering::default())?,
+        None => Prompt { public: String::new(), private: Passages::without_template(&content) },
+    };
+    let begin: Vec<u32> = tokenizer.begin().into_iter().collect();
+    let tokens = PromptTokens::with_passages((&tokenizer, &begin), &prompt, &passages, arguments.chunk)?;
+    let prompt = [begin.as_slice(), &tokens.public, &tokens.private].concat();
+    Ok((model, tokenizer, prompt))
 }

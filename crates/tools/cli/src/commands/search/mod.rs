@@ -7,7 +7,6 @@ mod documents;
 
 mod vectors;
 
-#[cfg(feature = "full")]
 pub use ask::check_embedder;
 pub use vectors::{Embedder, TextEmbedder};
 

@@ -47,6 +47,12 @@ impl TextEmbedder {
         self.0.name()
     }
 
+    /// The vector of a text; `None` if none of its words is in the table.
+    pub fn vector(&self, text: &str) -> Option<Vec<f32>> {
+        let vector = self.0.vectors(&[text.to_owned()]).into_raw_vec_and_offset().0;
+        vector.iter().any(|&value| value != 0.0).then_some(vector)
+    }
+
     /// The vectors of texts, one in each row. `place` names a text for errors.
     pub fn vectors(&self, texts: &[String], place: impl Fn(usize) -> String) -> anyhow::Result<Array2<f32>> {
         let vectors = self.0.vectors(texts);
