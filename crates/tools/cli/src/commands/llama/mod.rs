@@ -1,6 +1,7 @@
 //! `unspoken llama`
 
 mod calibration;
+mod drafts;
 mod fitness;
 mod outcome;
 mod own_text;

@@ -31,6 +31,9 @@ pub struct Outcome {
     pub covered: Covered,
     /// Windows of each kind of text.
     pub kinds: Vec<(&'static str, usize)>,
+    /// Tokens that a pass gives, where the text alone guesses and with the texts for guesses; `None` if that was not
+    /// asked.
+    pub tokens_per_pass: Option<[f64; 2]>,
     /// Whether it is fit for serving; `None` if that was not asked.
     pub fitness: Option<Fitness>,
 }
@@ -82,6 +85,7 @@ pub fn object(outcome: &Outcome) -> Value {
         },
         "polynomials": design_object(&outcome.design),
         "windows": outcome.kinds.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect::<Value>(),
+        "tokens_per_pass": outcome.tokens_per_pass.map(|[own, all]| json!({ "own_text": own, "draft_texts": all })),
         "serving": outcome.fitness.as_ref().map(Fitness::object),
     })
 }
@@ -97,6 +101,9 @@ pub fn describe(outcome: &Outcome) {
     let [least, most] = outcome.public;
     println!("public      texts of {least} to {most} tokens");
     describe_coverage(&outcome.covered);
+    if let Some([own, all]) = outcome.tokens_per_pass {
+        println!("guesses     {all:.2} tokens a pass in greedy stories, {own:.2} without the texts for guesses");
+    }
     if !outcome.talks {
         println!("chat        no template: the model continues texts (--chat-template FILE makes it answer messages)");
     }

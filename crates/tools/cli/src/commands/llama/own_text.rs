@@ -19,7 +19,7 @@ const SYSTEM: &str = "You are a helpful assistant. Answer in a few sentences.";
 
 /// Openings of texts that the model continues. Each name has each of the openings.
 const NAMES: [&str; 8] = ["Lily", "Tom", "Sue", "Ben", "Mia", "Tim", "Anna", "Max"];
-const OPENINGS: [&str; 6] = [
+pub const OPENINGS: [&str; 6] = [
     "Once upon a time, there was a little child named",
     "One day, a mom went to the park with her friend",
     "In a small house there lived a big dog with a boy named",
@@ -31,6 +31,11 @@ const OPENINGS: [&str; 6] = [
 /// Tokens of each continuation, and of each answer.
 const CONTINUED: usize = 160;
 const ANSWERED: usize = 48;
+
+/// What people ask.
+pub fn questions() -> Vec<String> {
+    QUESTIONS.lines().map(|line| line.replace("\\n", "\n")).collect()
+}
 
 /// The general text, a line for each paragraph.
 pub fn general() -> String {
@@ -80,7 +85,7 @@ pub fn conversations(
 ) -> anyhow::Result<Option<Vec<u32>>> {
     let Some(template) = tokenizer.chat_template() else { return Ok(None) };
     let mut all = Vec::new();
-    let questions: Vec<String> = QUESTIONS.lines().map(|line| line.replace("\\n", "\n")).collect();
+    let questions = questions();
     for (number, pair) in questions.chunks(2).enumerate().cycle() {
         if all.len() >= tokens {
             break;

@@ -9,10 +9,11 @@ use unspoken_llama::{
     Quantity, Ranges, Sample, Simulation, calibrate,
 };
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Coverage, Model, RotatedModel, Tokenizer, rotate};
+use unspoken_llama_model::{ClientModel, Coverage, DraftTexts, Model, RotatedModel, Tokenizer, rotate};
 
 use super::ModelArguments;
 use super::calibration::{CalibrationArguments, Texts};
+use super::drafts;
 use super::fitness::Fitness;
 use super::outcome::{Covered, Outcome, SHOWN, describe, object};
 use super::shared::{self, Shared};
@@ -43,7 +44,8 @@ const MAX_ROUNDS: u8 = 6;
 /// and runs the held-out text with them. The directory gets all that a service needs: preparation.json (prefix, seed of
 /// the rotations, margins, precision), ranges.safetensors, and tamed.safetensors, the rotated weights. Its directory
 /// client gets what clients need: client.json, the rotated rows of the embedding in client.safetensors,
-/// tokenizer.json, and the template of conversations in chat_template.json if there is one.
+/// tokenizer.json, texts that the model told in drafts.json, from which clients guess tokens to save passes, and the
+/// template of conversations in chat_template.json if there is one.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -72,6 +74,10 @@ pub struct Arguments {
     /// Parameter set for which the report at the end predicts how the model is served
     #[arg(long, value_name = "NAME", default_value = "n16_boot_depth15_scale40")]
     preset: String,
+    /// Tokens of texts that the model tells, from which clients guess how texts go on: right guesses save passes
+    /// [default: 32768, or what takes some minutes for large models]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    draft_tokens: Option<u32>,
     /// Leave out the report at the end, whether the model is fit for encrypted serving
     #[arg(long)]
     skip_report: bool,
@@ -127,6 +133,7 @@ fn prepare(arguments: &Arguments, parameters: &CkksParameters) -> anyhow::Result
     let seed = arguments.rotation.seed;
     let texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
     let prefix = arguments.rotation.search(&model, &tokenizer, texts.text())?;
+    let drafts = Guesses::of(arguments, &model, &tokenizer)?;
     let weights = model.weights.digest();
     rotate(&model.config, &mut model.weights, seed);
 
@@ -169,6 +176,7 @@ fn prepare(arguments: &Arguments, parameters: &CkksParameters) -> anyhow::Result
     rotated.save(&arguments.out)?;
     let id = rotated.id();
     let (client, covered) = client_half(&rotated, tokenizer, &texts);
+    let client = client.with_draft_texts(drafts.texts);
     client.save(&client_directory(&arguments.out))?;
     let fitness = match arguments.skip_report {
         true => None,
@@ -193,6 +201,7 @@ fn prepare(arguments: &Arguments, parameters: &CkksParameters) -> anyhow::Result
         covered,
         talks: client.tokenizer().chat_template().is_some(),
         kinds: texts.kinds.clone(),
+        tokens_per_pass: drafts.tokens_per_pass,
         fitness,
     };
     let covered = texts.coverage(&preparation.prefix).0;
@@ -200,6 +209,25 @@ fn prepare(arguments: &Arguments, parameters: &CkksParameters) -> anyhow::Result
     let covered = every.filter(|token| covered.covers(*token)).collect();
     Shared { preparation, covered, report: object(&outcome) }.save(&arguments.out)?;
     Ok(outcome)
+}
+
+/// Texts for guesses, and the tokens of a pass without and with them.
+struct Guesses {
+    texts: DraftTexts,
+    /// `None` if there is no report.
+    tokens_per_pass: Option<[f64; 2]>,
+}
+
+impl Guesses {
+    /// The texts that the model tells before it is rotated.
+    fn of(arguments: &Arguments, model: &Model, tokenizer: &Tokenizer) -> anyhow::Result<Self> {
+        let tokens = arguments.draft_tokens.map_or_else(|| drafts::default_tokens(model), |tokens| tokens as usize);
+        let texts = drafts::told(model, tokenizer, tokens, &mut Bars::new())?;
+        let chunk = arguments.text.sizes.chunk;
+        let asked = (!arguments.skip_report).then(|| drafts::tokens_per_pass((model, tokenizer), &texts, chunk));
+        let tokens_per_pass = asked.transpose()?;
+        Ok(Guesses { texts, tokens_per_pass })
+    }
 }
 
 /// The model, with the template of the arguments.
@@ -277,6 +305,7 @@ fn finish_shared(arguments: &Arguments, shared: Shared) -> anyhow::Result<()> {
 /// Writes both halves; the model's id.
 fn write_shared(arguments: &Arguments, shared: &Shared) -> anyhow::Result<unspoken_store::ModelId> {
     let (model, tokenizer) = load(arguments)?;
+    let drafts = Guesses::of(arguments, &model, &tokenizer)?;
     let model = shared.preparation.rotated(model).context("--calibration: the file belongs to other weights")?;
     shared.preparation.design().context("--calibration")?;
     save(&shared.preparation, &arguments.out)?;
@@ -284,6 +313,7 @@ fn write_shared(arguments: &Arguments, shared: &Shared) -> anyhow::Result<unspok
     rotated.save(&arguments.out)?;
     let id = rotated.id();
     let client = ClientModel::new(&rotated, tokenizer).with_coverage(Coverage::new(shared.covered.iter().copied()));
+    let client = client.with_draft_texts(drafts.texts);
     client.save(&client_directory(&arguments.out))?;
     shared.save(&arguments.out)?;
     Ok(id)
