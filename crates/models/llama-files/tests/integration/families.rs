@@ -140,6 +140,30 @@ fn phi3_gives_the_logits_of_transformers() {
 }
 
 #[test]
+fn parts_of_rotations_that_do_not_fit_are_refused() {
+    let directory = directory("phi3");
+    let path = directory.path().join("config.json");
+    let config = fs::read_to_string(&path).unwrap();
+    for factor in ["0.4", "-0.5", "1.5", "1e300"] {
+        fs::write(
+            &path,
+            config.replace("\"partial_rotary_factor\": 0.5", &format!("\"partial_rotary_factor\": {factor}")),
+        )
+        .unwrap();
+        let refused = refusal(directory.path());
+        assert!(refused.contains("partial_rotary_factor"), "{factor}: {refused}");
+    }
+    // Models of another family do not have them, nor fused maps.
+    fs::write(&path, config.replace("\"phi3\"", "\"llama\"")).unwrap();
+    assert!(refusal(directory.path()).contains("partial_rotary_factor 0.5"), "{}", refusal(directory.path()));
+    fs::write(&path, config.replace("\"phi3\"", "\"llama\"").replace("0.5", "1.0")).unwrap();
+    assert!(refusal(directory.path()).contains("self_attn.q_proj"), "{}", refusal(directory.path()));
+    let longrope = config.replace("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"longrope\"}");
+    fs::write(&path, longrope).unwrap();
+    assert!(refusal(directory.path()).contains("longrope"), "{}", refusal(directory.path()));
+}
+
+#[test]
 fn layers_without_rope_are_those_of_the_configuration() {
     let directory = directory("smollm3");
     let path = directory.path().join("config.json");
@@ -158,6 +182,8 @@ fn layers_without_rope_are_those_of_the_configuration() {
     assert_eq!(load(directory.path(), None).unwrap().model.config.attention.unrotated, [2]);
     set("no_rope_layer_interval", 0.into());
     assert!(refusal(directory.path()).contains("no_rope_layer_interval 0"), "{}", refusal(directory.path()));
+    set("num_hidden_layers", u64::MAX.into());
+    assert!(refusal(directory.path()).contains("num_hidden_layers 18446744073709551615"));
 }
 
 #[test]
