@@ -147,6 +147,10 @@ def write(family: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     save_file({name: values.bfloat16() for name, values in tensors.items()}, folder / "model.safetensors")
+    words = {f"word{token}": token for token in range(config["vocab_size"])}
+    tokenizer = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    tokenizer["model"] = {"type": "WordLevel", "vocab": words, "unk_token": "word0"}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer) + "\n")
     rows = [[float(f"{value:.7g}") for value in row] for row in expected.tolist()]
     (folder / "expected.json").write_text(json.dumps({"tokens": TOKENS, "logits": rows}) + "\n")
     weights = sum(values.numel() for values in tensors.values())

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{CHUNK, CHUNKS, CLIENT, Party, Setting, bundle, client, options, server, setting, shared, whole};
+use crate::common::{
+    CHUNK, CHUNKS, CLIENT, Party, Setting, bundle, client, options, other_attention, server, setting, shared, whole,
+};
 use unspoken_chat::{
     Answer, ChatClient, ChatError, ChatServer, Description, End, Logits, PassInput, Question, ServerOptions, SessionId,
 };
@@ -75,6 +77,21 @@ fn generated_tokens_are_those_of_the_model_in_the_clear() {
     assert_eq!(statistics.passes, statistics.generating + private.len() / CHUNK);
     assert_eq!(statistics.generating, statistics.tokens - statistics.guessed);
     assert!(statistics.guessed > 0, "{statistics:?}");
+}
+
+#[test]
+fn a_model_with_the_attention_of_other_families_is_served_as_others_are() {
+    let setting = other_attention();
+    let server = setting.server(&options());
+    let mut party = Party::of(&server, CLIENT, setting.client(&server));
+    let (public, private) = &setting.stories[0];
+    party.ask(&begin(public)).unwrap();
+    let found = logits(&mut party, 0, &private[..CHUNK]).unwrap();
+    let error = error(&setting, &found, &[public.as_slice(), &private[..CHUNK]].concat());
+    assert!(error < MAX_ERROR, "{error}");
+    let generation = party.generation(2, public, &private[..CHUNK], 2);
+    let told = party.run(&mut { generation }).unwrap();
+    assert_eq!(told, setting.told(public, &private[..CHUNK], 2));
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::common::{other_attention, wide_heads};
 use unspoken_ckks::{Bootstrap, CostModel, Encoder, Preset};
 use unspoken_encrypted_llama::{Dimensions, ExplainedStep, PassProgram, WEIGHT_BITS};
-use unspoken_llama::{Circuit, Degrees, Design};
+use unspoken_llama::{Circuit, Degrees, Design, Quantity};
 use unspoken_llama_files::load;
-use unspoken_llama_model::{Attention, Model, rotate};
+use unspoken_llama_model::{Attention, Model, published, rotate};
 
 const SMALL: &str = "insecure_n11_boot_depth15_scale40";
+const SECURE: &str = "n16_boot_depth15_scale40";
 
 fn stories() -> Model {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
@@ -74,4 +75,19 @@ fn what_does_not_fit_is_refused() {
     assert!(count(SMALL, 8, (508, 0, 1)).contains("a context of 512 tokens"));
     assert!(count(SMALL, 12, (40, 0, 1)).contains("chunks of 12 tokens"));
     assert!(count("insecure_n11_depth9_scale50", 8, (40, 0, 1)).contains("boot"));
+}
+
+#[test]
+fn published_models_of_other_families_are_counted_with_their_norms() {
+    let (parameters, degrees) = (Preset::find(SECURE).unwrap().build().unwrap(), Degrees::default());
+    for (name, norms) in [("qwen2.5-0.5b", 0), ("qwen3-0.6b", 6)] {
+        let config = published(name).unwrap();
+        let dimensions = Dimensions { config: &config, degrees: &degrees, chunk: 16, small_degree: 4096 };
+        let counted = dimensions.count(&parameters, (256, 0, 1), &CostModel::nominal(&parameters)).unwrap();
+        let of_heads = |step: &&ExplainedStep| {
+            let place = step.places[0];
+            place.layer == 1 && (Quantity::QueryNormSquare..=Quantity::KeyNorm).contains(&place.quantity)
+        };
+        assert_eq!(counted.steps.iter().filter(of_heads).count(), norms, "{name}");
+    }
 }

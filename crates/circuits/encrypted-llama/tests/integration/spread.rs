@@ -4,14 +4,14 @@ use std::mem::discriminant;
 use std::sync::Mutex;
 
 use crate::common::run::{CHUNKS, Client, program};
-use crate::common::{Setting, many_heads, narrow_heads, shared, wide_heads};
+use crate::common::{Setting, many_heads, narrow_heads, shared, wide_heads, wide_heads_with};
 use unspoken_ckks::{Ciphertext, Complex64, CostModel, Encoder, Simulator};
 use unspoken_encrypted_llama::{
     EncryptedEvaluator, Helpers, Part, PartTask, PassArithmetic, PassPlace, PassProgram, SimulatedEvaluator,
     SimulatedProcesses,
 };
 use unspoken_llama::{Place, Quantity};
-use unspoken_llama_model::KvCache;
+use unspoken_llama_model::{Attention, KvCache};
 use unspoken_ring::SecretRng;
 
 const SMALL: &str = "insecure_n11_boot_depth15_scale40";
@@ -135,6 +135,16 @@ fn kinds(tasks: &[PartTask]) -> [bool; 5] {
 fn wide_heads_are_spread() {
     let [_, coefficients, _, function, heads] = kinds(&check(&wide_heads(50), 16));
     assert!(coefficients && function && heads);
+}
+
+#[test]
+fn norms_of_heads_are_spread() {
+    let attention = Attention { input_biases: true, head_norms: true, ..Attention::default() };
+    let tasks = check(&wide_heads_with(attention, 50), 16);
+    let of = |norm: Quantity| {
+        tasks.iter().any(|task| matches!(task, PartTask::Function { place, .. } if place.quantity == norm))
+    };
+    assert!(of(Quantity::QueryNormFactor) && of(Quantity::KeyNormFactor));
 }
 
 #[test]

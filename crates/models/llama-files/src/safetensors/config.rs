@@ -88,6 +88,9 @@ impl Ids {
 /// Every how many layers a model of SmolLM 3 has one without RoPE.
 const DEFAULT_INTERVAL: usize = 4;
 
+/// Layers that are numbered before the configuration is checked, at most.
+const MAX_LAYERS: usize = 1 << 10;
+
 impl Json {
     /// The family of the model.
     pub fn family(&self) -> Result<Family, (String, String)> {
@@ -158,6 +161,9 @@ impl Json {
     fn unrotated(&self) -> Result<Vec<usize>, (String, String)> {
         let layers = self.num_hidden_layers;
         let Some(stated) = &self.no_rope_layers else {
+            if layers > MAX_LAYERS {
+                return Err((format!("num_hidden_layers {layers}"), format!("at most {MAX_LAYERS}")));
+            }
             let interval = self.no_rope_layer_interval.unwrap_or(DEFAULT_INTERVAL);
             if interval == 0 {
                 return Err(("no_rope_layer_interval 0".into(), "1 or more".into()));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use unspoken_llama_files::load;
 use unspoken_llama_model::{Attention, KvCache, Model, RotatedModel, rotate, round_weights};
 
-use crate::common::{largest_difference, logits, refusal, words, write_json};
+use crate::common::{largest_difference, logits, refusal, write_json};
 
 /// What transformers computes.
 #[derive(Deserialize)]
@@ -29,13 +29,12 @@ fn expected(family: &str) -> (Vec<u32>, Array2<f32>) {
     (tokens, Array2::from_shape_vec(shape, logits.concat()).unwrap())
 }
 
-/// The directory of a family, with a tokenizer of words.
+/// A copy of the directory of a family.
 fn directory(family: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["config.json", "model.safetensors"] {
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
         fs::copy(file(family, name), directory.path().join(name)).unwrap();
     }
-    write_json(directory.path(), "tokenizer.json", &words(96));
     directory
 }
 
@@ -98,8 +97,7 @@ fn agrees(model: Model, family: &str) {
 }
 
 fn in_directory(family: &str, attention: Attention) {
-    let directory = directory(family);
-    let model = load(directory.path(), None).unwrap().model;
+    let model = load(&file(family, ""), None).unwrap().model;
     assert_eq!(model.config.attention, attention);
     agrees(model, family);
 }
@@ -107,7 +105,7 @@ fn in_directory(family: &str, attention: Attention) {
 /// The GGUF file, which transformers read to the same logits.
 fn in_gguf(family: &str) {
     let model = load(&file(family, "model.gguf"), None).unwrap().model;
-    let other = load(directory(family).path(), None).unwrap().model;
+    let other = load(&file(family, ""), None).unwrap().model;
     assert_eq!((&model.config, model.weights.digest()), (&other.config, other.weights.digest()));
 }
 
@@ -135,11 +133,34 @@ fn smollm3_gives_the_logits_of_transformers() {
 
 #[test]
 fn phi3_gives_the_logits_of_transformers() {
-    let directory = directory("phi3");
-    let model = load(directory.path(), None).unwrap().model;
+    let model = load(&file("phi3", ""), None).unwrap().model;
     // Half of the coordinates of a head are turned. The window bounds the context.
     assert_eq!((&model.config.rope_frequencies[..], model.config.context), (&[1.0, 0.01, 0.0, 0.0][..], 12));
     agrees(model, "phi3");
+}
+
+#[test]
+fn parts_of_rotations_that_do_not_fit_are_refused() {
+    let directory = directory("phi3");
+    let path = directory.path().join("config.json");
+    let config = fs::read_to_string(&path).unwrap();
+    for factor in ["0.4", "-0.5", "1.5", "1e300"] {
+        fs::write(
+            &path,
+            config.replace("\"partial_rotary_factor\": 0.5", &format!("\"partial_rotary_factor\": {factor}")),
+        )
+        .unwrap();
+        let refused = refusal(directory.path());
+        assert!(refused.contains("partial_rotary_factor"), "{factor}: {refused}");
+    }
+    // Models of another family do not have them, nor fused maps.
+    fs::write(&path, config.replace("\"phi3\"", "\"llama\"")).unwrap();
+    assert!(refusal(directory.path()).contains("partial_rotary_factor 0.5"), "{}", refusal(directory.path()));
+    fs::write(&path, config.replace("\"phi3\"", "\"llama\"").replace("0.5", "1.0")).unwrap();
+    assert!(refusal(directory.path()).contains("self_attn.q_proj"), "{}", refusal(directory.path()));
+    let longrope = config.replace("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"longrope\"}");
+    fs::write(&path, longrope).unwrap();
+    assert!(refusal(directory.path()).contains("longrope"), "{}", refusal(directory.path()));
 }
 
 #[test]
@@ -161,6 +182,8 @@ fn layers_without_rope_are_those_of_the_configuration() {
     assert_eq!(load(directory.path(), None).unwrap().model.config.attention.unrotated, [2]);
     set("no_rope_layer_interval", 0.into());
     assert!(refusal(directory.path()).contains("no_rope_layer_interval 0"), "{}", refusal(directory.path()));
+    set("num_hidden_layers", u64::MAX.into());
+    assert!(refusal(directory.path()).contains("num_hidden_layers 18446744073709551615"));
 }
 
 #[test]

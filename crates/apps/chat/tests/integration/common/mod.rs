@@ -125,16 +125,21 @@ fn of_stories(layers: usize) -> Setting {
 
 /// A model with random weights, whose heads and activations need several vectors of the small ring.
 pub fn many_heads() -> Setting {
-    random(256, 32, 8, 300)
+    random(256, 32, 8, 300, Attention::default())
 }
 
 /// A small model with random weights, of one layer.
 pub fn one_layer() -> Setting {
-    random(64, 8, 4, 172)
+    random(64, 8, 4, 172, Attention::default())
+}
+
+/// Such a model with all that the attention of other families has beside that of Llama, but for layers without RoPE.
+pub fn other_attention() -> Setting {
+    random(64, 4, 2, 96, Attention { input_biases: true, output_bias: true, head_norms: true, unrotated: vec![] })
 }
 
 /// A model of one layer with random weights.
-fn random(width: usize, heads: usize, kv_heads: usize, ffn_width: usize) -> Setting {
+fn random(width: usize, heads: usize, kv_heads: usize, ffn_width: usize, attention: Attention) -> Setting {
     let head_width = width / heads;
     let tokenizer = stories260k().tokenizer;
     let config = Config {
@@ -148,7 +153,7 @@ fn random(width: usize, heads: usize, kv_heads: usize, ffn_width: usize) -> Sett
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..head_width / 2).map(|pair| 0.6f64.powi(pair as i32)).collect(),
-        attention: Attention::default(),
+        attention,
     };
     let mut random = fastrand::Rng::with_seed(1);
     let matrix = |_: TensorName, rows: usize, columns: usize| {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use unspoken_llama_files::{LoadError, LoadedModel};
 
-/// Look at language models of the Llama architecture; prepare, simulate and plan their encrypted passes
+/// Look at language models (Llama, Mistral, Qwen, SmolLM, Phi-3); prepare, simulate and plan their encrypted passes
 #[derive(clap::Subcommand)]
 pub enum Command {
     Run(run::Arguments),
