@@ -79,6 +79,13 @@ fn a_calibration_is_used_again_with_the_same_weights_only() {
     let words = text(&prepare(&model(), &path("c"), &["--calibration", &file]));
     assert!(words.contains("by the file; no text was run") && words.contains("512 of 512 tokens ran"), "{words}");
 
+    // The sizes are those of the file.
+    for size in [["--public", "8"], ["--seed", "2"], ["--tokens", "64"], ["--bits", "12"]] {
+        let output = prepare(&model(), &path("d"), &[&["--calibration", &file], &size[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cannot be used with") && said.contains(size[0]), "{said}");
+    }
+
     // One weight of the embedding is another one, by its last bit.
     let mut other = std::fs::read(model()).unwrap();
     other[1_000] ^= 1;

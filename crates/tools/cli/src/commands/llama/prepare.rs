@@ -69,7 +69,10 @@ pub struct Arguments {
     chat_template: Option<PathBuf>,
     /// Do not measure: take what another preparation of the same weights found, its file calibration.safetensors, with
     /// its sizes, margins and precision
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "bits", "margin", "rounds", "tokens"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "text", "tokens", "public", "private", "least_public", "skip_vocabulary", "held_out", "search_tokens",
+        "prefix_length", "seed", "bits", "margin", "rounds",
+    ])]
     calibration: Option<PathBuf>,
     /// Parameter set for which the report at the end predicts how the model is served
     #[arg(long, value_name = "NAME", default_value = "n16_boot_depth15_scale40")]
