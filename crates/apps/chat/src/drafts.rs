@@ -14,10 +14,10 @@ const LONGEST: usize = 16;
 /// Shortest run that is looked up; single tokens are looked up in the table of pairs.
 const SHORTEST: usize = 2;
 
-/// Guesses the next tokens of a text from the text itself, and from other texts of the model. It looks for the longest run of tokens at the end of the
-/// text that also occurs earlier, and takes what followed the most recent occurrence. If the other texts have a longer
-/// run, it takes what follows most often there. If there is no such run at all, it takes the token that has followed the
-/// last token most often; if none has, the last token again.
+/// Guesses the next tokens of a text from the text itself, and from other texts of the model. It looks for the longest
+/// run of tokens at the end of the text that also occurs earlier, and takes what followed the most recent occurrence.
+/// If the other texts have a longer run, it takes what follows most often there. If there is no such run at all, it
+/// takes the token that has followed the last token most often; if none has, the last token again.
 ///
 /// A wrong guess costs nothing: the chunk is sent full in any case.
 #[derive(Clone, Debug, Default)]

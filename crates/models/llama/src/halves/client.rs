@@ -134,7 +134,8 @@ impl ClientModel {
 
     /// Writes `client.safetensors`, `head.safetensors` if the head is not the embedding, `tokenizer.json`,
     /// `coverage.json` if it is known which tokens the preparation has run, `drafts.json` if there are texts for
-    /// guesses, `chat_template.json` if the model has one, and `client.json` into a directory, which is made if it is missing.
+    /// guesses, `chat_template.json` if the model has one, and `client.json` into a directory, which is made if it is
+    /// missing.
     ///
     /// # Errors
     /// If a file cannot be written.
