@@ -4,14 +4,21 @@ use std::fs;
 
 use ndarray::Array2;
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Coverage, Message, Rendering, RotatedModel};
+use unspoken_llama_model::{ClientModel, Coverage, DraftTexts, Message, Rendering, RotatedModel};
 
 use crate::Target;
 use crate::files::{self, Directory};
 use crate::llama::{read_text, repair_padded_safetensors, small_model};
 
-const CLIENT_FILES: [&str; 6] =
-    ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors", "coverage.json", "chat_template.json"];
+const CLIENT_FILES: [&str; 7] = [
+    "client.json",
+    "client.safetensors",
+    "tokenizer.json",
+    "head.safetensors",
+    "coverage.json",
+    "chat_template.json",
+    "drafts.json",
+];
 const ROTATED_FILE: [&str; 1] = ["tamed.safetensors"];
 
 /// `ClientModel::load`: can be saved and loaded again without a change; the tokenizer reads text.
@@ -32,6 +39,9 @@ pub static CLIENT: Target = Target {
         assert_eq!(client.logits(normed.view()).dim(), (2, rows));
         assert_eq!(read.uncovered(&[0, 1, 2, 3]), client.uncovered(&[0, 1, 2, 3]));
         assert_eq!(read.tokenizer().chat_template(), tokenizer.chat_template());
+        assert_eq!(read.draft_texts(), client.draft_texts());
+        let next = client.draft_texts().and_then(|texts| texts.next(&[0, 1, 2]));
+        assert!(next.is_none_or(|(token, run)| (token as usize) < rows && (1..=3).contains(&run)));
         // A template may refuse any message. What it makes public does not depend on private ones.
         let public = |question: &str| {
             let messages = [Message::new("system", "Be kind."), Message::new("user", question)];
@@ -59,6 +69,8 @@ pub static CLIENT: Target = Target {
             let template = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}";
             let tokenizer = tokenizer.with_chat_template_source(template).expect("a template");
             let client = ClientModel::new(&RotatedModel::new(model, vec![1]), tokenizer);
+            let texts = DraftTexts::new(&[vec![1, 2, 3], vec![0, 1, 2, 4]], client.config().vocabulary);
+            let client = client.with_draft_texts(texts.expect("tokens of the vocabulary"));
             client.with_coverage(Coverage::new([1, 2, 5])).save(directory.path()).expect("saves");
             saved(&directory, &CLIENT_FILES)
         };

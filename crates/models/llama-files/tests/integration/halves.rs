@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ChatTemplate, ClientModel, RotatedModel, Tokenizer, rotate};
+use unspoken_llama_model::{ChatTemplate, ClientModel, DraftTexts, RotatedModel, Tokenizer, rotate};
 
 fn halves(directory: &Path) -> (RotatedModel, ClientModel) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
@@ -14,6 +14,7 @@ fn halves(directory: &Path) -> (RotatedModel, ClientModel) {
     let names = [("bos_token".to_owned(), "<s>".to_owned())];
     let template = ChatTemplate::new("{{ bos_token }}{{ messages[0].content }}", names.into()).unwrap();
     let client = ClientModel::new(&rotated, tokenizer.with_chat_template(Some(template)));
+    let client = client.with_draft_texts(DraftTexts::new(&[vec![1, 7, 9], vec![7, 8]], 512).unwrap());
     rotated.save(directory).unwrap();
     client.save(&directory.join("client")).unwrap();
     (rotated, client)
@@ -37,6 +38,8 @@ fn halves_are_read_as_they_were_written() {
     assert_eq!(own.tokenizer().ends(), client.tokenizer().ends());
     assert_eq!(own.tokenizer().chat_template(), client.tokenizer().chat_template());
     assert!(own.tokenizer().chat_template().is_some());
+    assert_eq!(own.draft_texts(), client.draft_texts());
+    assert_eq!(own.draft_texts().unwrap().next(&[1, 7]), Some((9, 2)));
 }
 
 #[test]
@@ -114,6 +117,19 @@ fn damaged_files_are_refused_with_what_was_found() {
         assert!(error.contains("chat_template.json") && error.contains(found), "{found}: {error}");
     }
     fs::write(&path, &template).unwrap();
+    let path = client.join("drafts.json");
+    let texts = fs::read_to_string(&path).unwrap();
+    for (from, to, found) in [
+        (id.as_str(), &*"0".repeat(32), "prepare the model again"),
+        ("[7,8]", "[7,512]", "token 512"),
+        ("\"texts\"", "\"more\"", "more"),
+    ] {
+        assert!(texts.contains(from), "{from}: {texts}");
+        fs::write(&path, texts.replacen(from, to, 1)).unwrap();
+        let error = ClientModel::load(&client).err().unwrap().to_string();
+        assert!(error.contains("drafts.json") && error.contains(found), "{found}: {error}");
+    }
+    fs::write(&path, &texts).unwrap();
     let tokenizer = fs::read_to_string(client.join("tokenizer.json")).unwrap();
     fs::write(client.join("tokenizer.json"), tokenizer.replacen("the", "tha", 1)).unwrap();
     let error = ClientModel::load(&client).err().unwrap().to_string();
