@@ -77,7 +77,7 @@ def prepare_stories(binary: Path) -> Path:
         for prompt in (f"One day, {name} and a {animal} went to the park." for name in NAMES for animal in ANIMALS):
             command = [binary, "llama", "run", *model, "--max-tokens", "200", "--prompt", prompt]
             subprocess.run(list(map(str, command)), check=True, stdout=file)
-    sizes = ["--public", "48", "--private", "48", "--chunk", "16", "--tokens", "2000"]
+    sizes = ["--public", "48", "--private", "48", "--chunk", "16", "--tokens", "2000", "--draft-tokens", "4000"]
     command = [binary, "llama", "prepare", *model, "--text", told, *sizes, "--skip-report", "--out", target]
     subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
     return target

@@ -44,6 +44,6 @@ def prepare_stories(binary: str | Path, home: Path) -> Path:
     file.write_text(STORY * 12)
     sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]
     files = ["--model", MODEL, "--text", file, "--out", out]
-    command = [binary, "llama", "prepare", *sizes, *files, "--skip-report", "--json"]
+    command = [binary, "llama", "prepare", *sizes, *files, "--skip-report", "--draft-tokens", "4000", "--json"]
     subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
     return out

@@ -18,7 +18,9 @@ fn prepare(directory: &Path, seed: &str) -> (PathBuf, Value) {
     std::fs::write(&sample, story.repeat(12)).unwrap();
     let sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128", "--seed", seed];
     let files = ["--model", &model(), "--text", sample.to_str().unwrap(), "--out", out.to_str().unwrap(), "--json"];
-    let printed = text(&unspoken(&[&["llama", "prepare", "--skip-report"], &sizes[..], &files[..]].concat()));
+    let printed = text(&unspoken(
+        &[&["llama", "prepare", "--skip-report", "--draft-tokens", "500"], &sizes[..], &files[..]].concat(),
+    ));
     (out, serde_json::from_str(&printed).unwrap())
 }
 

@@ -172,7 +172,9 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let (stories, out) = (stories(directory.path()), directory.path().join("prepared"));
     let (model, out) = (model(), out.to_str().unwrap());
     let texts = ["--model", &model, "--text", &stories, "--public", "24", "--private", "24", "--chunk", "8"];
-    let prepare = [&["llama", "prepare", "--skip-report", "--tokens", "600", "--out", out], &texts[..]].concat();
+    let prepare =
+        [&["llama", "prepare", "--skip-report", "--draft-tokens", "500", "--tokens", "600", "--out", out], &texts[..]]
+            .concat();
     let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &["--json"]].concat()))).unwrap();
     for margin in ["norm", "softmax", "score", "gate"] {
         let row = &line["margins"][margin];
@@ -258,7 +260,19 @@ fn a_model_is_prepared_without_a_text_for_every_length_of_the_public_one_and_eve
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (model, out) = (model(), path("prepared"));
     let sizes = ["--public", "48", "--private", "48"];
-    let prepare = ["llama", "prepare", &model, "--skip-report", "--tokens", "3000", "--out", &out, "--json"];
+    let prepare = [
+        "llama",
+        "prepare",
+        &model,
+        "--skip-report",
+        "--draft-tokens",
+        "0",
+        "--tokens",
+        "3000",
+        "--out",
+        &out,
+        "--json",
+    ];
     let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &sizes].concat()))).unwrap();
     assert_eq!((&line["covered"]["all"], &line["covered"]["vocabulary"]), (&512.into(), &512.into()), "{line}");
     assert!(line["covered"]["text"].as_u64().unwrap() < 512, "{line}");
@@ -298,6 +312,8 @@ fn the_defaults_of_preparation_and_report_fit_the_model() {
         &stories,
         "--skip-vocabulary",
         "--skip-report",
+        "--draft-tokens",
+        "0",
         "--out",
         &out,
     ];

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::{complaint, text, unspoken};
 
-const SIZES: [&str; 8] = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"];
+const SIZES: [&str; 10] =
+    ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128", "--draft-tokens", "2000"];
 const PRESET: [&str; 2] = ["--preset", "insecure_n11_boot_depth15_scale40"];
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
 
@@ -45,6 +46,7 @@ fn a_model_is_prepared_without_a_text_and_its_fitness_is_reported() {
         "lengths     public texts of 0 tokens or more, with private ones at most 32",
         "simulated   on ",
         "predicted   0 public tokens and 8 private",
+        "guesses     ",
         "verdict     ",
         "calibration.safetensors, for --calibration",
     ] {
@@ -63,7 +65,7 @@ fn a_calibration_is_used_again_with_the_same_weights_only() {
     };
     let measured = text(&prepare(&model(), &path("a"), &[&SIZES[..], &["--skip-report", "--json"]].concat()));
     let file = path("a/calibration.safetensors");
-    let shared = text(&prepare(&model(), &path("b"), &["--calibration", &file, "--json"]));
+    let shared = text(&prepare(&model(), &path("b"), &["--calibration", &file, "--draft-tokens", "0", "--json"]));
     assert_eq!(shared, measured, "what was found is in the file");
     // The id of both halves is in the record of the client's.
     for name in [

@@ -83,7 +83,7 @@ fn prepare(model: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let [public, private] = WINDOW;
     let prepared = Command::new(std::env::current_exe()?)
         .args(["llama", "prepare", "--public", public, "--private", private, "--chunk", "16", "--tokens", "3000"])
-        .args(["--skip-report", "--model"])
+        .args(["--skip-report", "--draft-tokens", "8000", "--model"])
         .arg(model)
         .arg("--out")
         .arg(&out)
@@ -144,7 +144,8 @@ fn ask_for_more(service: &Service, prepared: &Path, folder: &Path, cancel: &Canc
     let (public, private) = (public?, private?);
     let ends = model.tokenizer().ends();
     let texts = (model.prefix(), public.as_slice(), private.as_slice());
-    let mut generation = PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, TOKENS)?;
+    let generation = PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, TOKENS)?;
+    let mut generation = generation.with_draft_texts(model.draft_texts().cloned());
     let prompt = generation.text().to_vec();
     let (start, mut seen) = (Instant::now(), Seen::default());
     while let Some(question) = generation.question() {
