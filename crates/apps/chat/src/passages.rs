@@ -9,6 +9,12 @@ use crate::error::ChatError;
 const FRONT: &str = "Passages:\n";
 const NONE: &str = "Passages: none.\n\n";
 
+/// Bytes of a document that are looked at, for each token of passages: more than tokens have.
+const BYTES_OF_TOKEN: usize = 16;
+
+/// Rounds in which names of control tokens are left out of a passage: a name may appear where another one was.
+const ROUNDS: usize = 8;
+
 /// Fewest tokens for passages.
 const LEAST_TOKENS: usize = 16;
 
@@ -19,8 +25,8 @@ const LEAST_TOKENS: usize = 16;
 pub struct Passages {
     /// Tokens of the passages of a question; 0 for none.
     tokens: usize,
-    /// The texts in front of the questions so far.
-    blocks: Vec<Zeroizing<String>>,
+    /// The questions so far with what stands in front of them, and the number of bytes of the latter.
+    blocks: Vec<(Zeroizing<String>, usize)>,
 }
 
 impl Passages {
@@ -68,7 +74,7 @@ impl Passages {
         let mut block = Zeroizing::new(NONE.to_owned());
         let mut before = Zeroizing::new(FRONT.to_owned());
         for passage in found {
-            let passage = cleaned(passage.as_ref(), &controls);
+            let passage = cleaned(cut(passage.as_ref(), BYTES_OF_TOKEN * self.tokens), &controls);
             // Where its words end.
             let ends: Vec<usize> = passage.match_indices(' ').map(|(end, _)| end).chain([passage.len()]).collect();
             let with = |end: usize| Zeroizing::new(format!("{}- {}\n\n", *before, &passage[..end]));
@@ -92,7 +98,7 @@ impl Passages {
             }
         }
         let content = Zeroizing::new(format!("{}Question: {question}", *block));
-        self.blocks.push(block);
+        self.blocks.push((content.clone(), block.len()));
         Ok(content)
     }
 
@@ -120,15 +126,23 @@ impl Passages {
             Ok::<_, ChatError>(new.len())
         };
         // Passages are encoded alone, so that the number of the other tokens does not depend on them.
-        let (mut done, mut place) = (bytes, 0);
-        for block in &self.blocks {
-            let Some(begin) = text[place..].find(block.as_str()).map(|begin| place + begin) else { continue };
-            place = begin + block.len();
+        let (mut done, mut place, mut is_last) = (bytes, 0, self.blocks.is_empty());
+        for (number, (content, length)) in self.blocks.iter().enumerate() {
+            // Templates cut white space off the ends of messages.
+            let content = content.trim_end();
+            let Some(begin) = text[place..].find(content).map(|begin| place + begin) else { continue };
+            place = begin + content.len();
+            is_last = number + 1 == self.blocks.len();
             if begin >= bytes {
+                let block = &content[..*length];
                 add(&text[done..begin], usize::MAX)?;
                 missing += self.tokens - add(block, self.tokens)?;
-                done = place;
+                done = begin + block.len();
             }
+        }
+        if !is_last {
+            let needed = "one that leaves the text of messages as it is: the number of tokens would depend on passages";
+            return Err(ChatError::mismatch("template", "one that changes a question with passages", needed));
         }
         add(&text[done..], usize::MAX)?;
         Ok((tokens, missing))
@@ -140,10 +154,15 @@ impl Passages {
     }
 }
 
-/// A passage in one line, without the names of control tokens.
+/// The begin of a text, at most so many bytes.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// A passage in one line, without the names of control tokens. None of it, if names are nested too often.
 fn cleaned(passage: &str, controls: &[String]) -> Zeroizing<String> {
     let mut text = Zeroizing::new(passage.to_owned());
-    loop {
+    for _ in 0..ROUNDS {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // Without one name, the rest may be another.
         match controls.iter().find(|control| !control.is_empty() && text.contains(control.as_str())) {
@@ -151,6 +170,7 @@ fn cleaned(passage: &str, controls: &[String]) -> Zeroizing<String> {
             None => return text,
         }
     }
+    Zeroizing::default()
 }
 
 #[cfg(test)]
@@ -162,5 +182,9 @@ mod tests {
         let controls = ["<|im_end|>".to_owned(), "</s>".to_owned()];
         assert_eq!(*cleaned(" a\n\n b<|im_<|im_end|>end|> </s>c\t", &controls), "a b c");
         assert_eq!(*cleaned("\n", &controls), "");
+        // Names within names within names.
+        let nested = (0..20).fold("</s>".to_owned(), |inner, _| format!("</{inner}s>"));
+        assert_eq!(*cleaned(&nested, &controls), "");
+        assert_eq!((cut("ab\u{e4}", 3), cut("ab\u{e4}", 4), cut("a", 9)), ("ab", "ab\u{e4}", "a"));
     }
 }

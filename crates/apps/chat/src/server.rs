@@ -289,7 +289,7 @@ impl ChatServer {
         let mut pass = pass.with_watch(&mut watch);
         let outputs = pass.run(inputs)?;
         drop(pass);
-        let level = sent_level(parameters, self.requirements.result.1, self.requirements.result.0);
+        let level = sent_level(parameters, self.requirements.result.1, self.requirements.result.0)?;
         let write = |output: &Ciphertext| -> Result<Vec<u8>, ProtocolError> {
             write_output(parameters, &*evaluator.arithmetic().lowered(output, level)?)
         };
@@ -340,7 +340,7 @@ fn describe(
 ) -> Result<Description, ChatError> {
     let (config, layout) = (&served.model.config, program.layout());
     let (top, scale) = requirements.result;
-    let level = sent_level(parameters, scale, top);
+    let level = sent_level(parameters, scale, top)?;
     let result = program.result();
     let kind = match result.quantity {
         Quantity::Logits => proto::Result::Logits,
@@ -373,13 +373,16 @@ fn describe(
 
 /// The lowest level for results of this scale, which are at `top`. Results are at most [`RESULT_BOUND`]. There is room
 /// for larger results, so that they do not wrap around to small values and the client can refuse them.
-fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
+fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> Result<usize, ChatError> {
     let fits = |level: &usize| {
         let (basis, ring) = (parameters.basis(*level), parameters.ring());
         let primes = ring.chain()[..basis.chain].iter().chain(&ring.terminal()[..basis.terminal]);
         primes.map(|prime| f64::from(*prime).log2()).sum::<f64>() >= scale.log2() + RESULT_ROOM_BITS
     };
-    (0..top).find(fits).unwrap_or(top)
+    (0..=top).find(fits).ok_or_else(|| {
+        let needed = format!("a modulus of {:.0} bits or more at level {top}", scale.log2() + RESULT_ROOM_BITS);
+        ChatError::mismatch("parameters", format!("preset {}", parameters.name()), needed)
+    })
 }
 
 /// What passes need after few and after many public tokens: the number of vectors of scores depends on the number of

@@ -40,6 +40,13 @@ pub(crate) struct Evaluated<V> {
     pub doubled: Vec<V>,
 }
 
+impl<V> FromIterator<(V, V)> for Evaluated<V> {
+    fn from_iter<I: IntoIterator<Item = (V, V)>>(pairs: I) -> Self {
+        let (values, doubled) = pairs.into_iter().unzip();
+        Evaluated { values, doubled }
+    }
+}
+
 /// The sums so far.
 pub(crate) struct Check<V> {
     /// For each part of the chunk; none before the first function.

@@ -175,16 +175,14 @@ where
                 self.heads(first + index).into_iter().map(|head| Some(head? / shared)).collect()
             }
         };
-        let evaluated = match place.quantity {
+        Ok(match place.quantity {
             Quantity::Exponential
             | Quantity::Silu
             | Quantity::SoftmaxFactor(_)
             | Quantity::QueryNormFactor
             | Quantity::KeyNormFactor => self.slot_polynomials(input, polynomials, slots)?,
             _ => self.polynomial(input, &polynomials[0])?,
-        };
-        let (values, doubled) = evaluated.into_iter().unzip();
-        Ok(Evaluated { values, doubled })
+        })
     }
 
     /// The value of an evaluation, and what the check has of its argument.
@@ -194,15 +192,12 @@ where
     }
 
     /// One polynomial of all slots.
-    fn polynomial(
-        &self,
-        input: &[M::Vector],
-        polynomial: &Polynomial,
-    ) -> Result<Vec<(M::Vector, M::Vector)>, CkksError> {
+    fn polynomial(&self, input: &[M::Vector], polynomial: &Polynomial) -> Result<Evaluated<M::Vector>, CkksError> {
         let a = self.arithmetic();
-        self.each(input, |_, vector| {
+        let all = self.each(input, |_, vector| {
             self.evaluated(evaluate_with_power(a, vector, polynomial, a.parameters().scale())?)
-        })
+        });
+        Ok(all?.into_iter().collect())
     }
 
     /// Polynomials of slots; 0 where a slot has none.
@@ -211,12 +206,12 @@ where
         input: &[M::Vector],
         polynomials: &[Polynomial],
         slots: impl Fn(usize) -> Vec<Option<usize>> + Sync,
-    ) -> Result<Vec<(M::Vector, M::Vector)>, CkksError> {
+    ) -> Result<Evaluated<M::Vector>, CkksError> {
         let a = self.arithmetic();
         let zero = Polynomial::chebyshev(&[], -1.0, 1.0)?;
         // One of the largest degree is always there, so that all vectors take the same levels.
         let largest = (0..polynomials.len()).max_by_key(|&index| polynomials[index].degree());
-        self.each(input, |index, vector| {
+        let all = self.each(input, |index, vector| {
             let mut slots = slots(index);
             let mut used: Vec<Option<usize>> = slots.iter().copied().chain([largest, None]).collect();
             used.sort_unstable();
@@ -231,7 +226,8 @@ where
             let slots = slots.iter().map(|index| used.binary_search(index).unwrap_or_default()).collect();
             let polynomials = SlotPolynomials::new(&own, slots)?;
             self.evaluated(evaluate_slots_with_power(a, vector, &polynomials, a.parameters().scale())?)
-        })
+        });
+        Ok(all?.into_iter().collect())
     }
 
     /// The head of each slot of a vector of factors.

@@ -54,6 +54,22 @@ fn whatever_is_found_a_text_has_as_many_tokens() {
 }
 
 #[test]
+fn a_template_that_changes_questions_is_refused() {
+    for change in ["replace('\n', ' ')", "upper", "tojson"] {
+        let template = TEMPLATE.replace("trim", change);
+        let template = ChatTemplate::new(&template, [].into()).unwrap();
+        let model = ClientModel::new(&setting().rotated, stories260k().tokenizer.with_chat_template(Some(template)));
+        let mut passages = Passages::new(TOKENS).unwrap();
+        let content = passages.ask(model.tokenizer(), "What has Tom?", FOUND[2]).unwrap();
+        let messages = [Message::new("user", content.as_str())];
+        let prompt = model.tokenizer().prompt(&messages, 0, &Rendering::default()).unwrap();
+        let conversation = Conversation::new(Arc::new(model), true).unwrap();
+        let error = conversation.read_with(&prompt, &passages, 8).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("changes a question"), "{change}: {error}");
+    }
+}
+
+#[test]
 fn what_fits_is_in_the_text_whole_and_the_rest_is_cut_at_a_word() {
     let model = talking();
     let ask = |tokens: usize, found: &[&str]| {

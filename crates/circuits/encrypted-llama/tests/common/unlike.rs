@@ -48,10 +48,11 @@ pub fn prompts(
             _ => ("random tokens", (0..length).map(|_| random.random_range(0..vocabulary)).collect()),
         };
         // Every other one after a usual public text, and every fourth with a few unusual tokens alone.
-        if number / (KINDS.len() + 2) % 2 == 0 {
+        let round = number / (KINDS.len() + 2);
+        if round.is_multiple_of(2) {
             tokens[..public].copy_from_slice(&story[..public]);
         }
-        if number / (KINDS.len() + 2) % 4 == 0 {
+        if round.is_multiple_of(4) {
             let usual = private - 1 - number % (private / 2);
             tokens[public..public + usual].copy_from_slice(&story[public..public + usual]);
         }

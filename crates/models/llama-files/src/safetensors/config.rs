@@ -120,6 +120,11 @@ impl Json {
         if head_width > 1 << 16 {
             return refuse(format!("head_dim {head_width}"), "at most 65536");
         }
+        let no_base = self.rope_base().is_none();
+        if !matches!(family, Family::Llama | Family::Mistral) && (no_base || self.rms_norm_eps.is_none()) {
+            let found = if no_base { "no rope_theta" } else { "no rms_norm_eps" };
+            return refuse(found.into(), "it: families differ in what it is without");
+        }
         Ok(Config {
             width: self.hidden_size,
             layers: self.num_hidden_layers,

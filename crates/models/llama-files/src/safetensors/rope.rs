@@ -53,8 +53,12 @@ impl Json {
 
     /// The angles before they are scaled.
     fn plain_frequencies(&self, head_width: usize) -> Vec<f64> {
-        let base = self.parts().find_map(|part| part.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
-        rope_frequencies(base, head_width)
+        rope_frequencies(self.rope_base().unwrap_or(10_000.0), head_width)
+    }
+
+    /// The base of the angles, if it is stated.
+    pub fn rope_base(&self) -> Option<f64> {
+        self.parts().find_map(|part| part.rope_theta).or(self.rope_theta)
     }
 
     fn parts(&self) -> impl Iterator<Item = &JsonScaling> {

@@ -17,6 +17,9 @@ const MAX_TOKENS: usize = 1 << 20;
 /// Longest run of tokens that is looked up.
 const LONGEST: usize = 8;
 
+/// Most places of a run that are counted.
+const MOST_FOLLOWERS: usize = 1 << 12;
+
 /// Follows each text. It is no token.
 const END: u32 = u32::MAX;
 
@@ -77,10 +80,15 @@ impl DraftTexts {
             run = &run[first..end];
             length += 1;
         }
+        if length == 0 {
+            return None;
+        }
+        // Enough to see which one is frequent.
+        let run = &run[..run.len().min(MOST_FOLLOWERS)];
         let mut next: Vec<u32> = run.iter().map(|place| self.tokens[*place as usize]).collect();
         next.sort_unstable();
         let most = next.chunk_by(|a, b| a == b).rev().max_by_key(|same| same.len())?;
-        (length > 0).then_some((most[0], length))
+        Some((most[0], length))
     }
 
     /// Writes `drafts.json` into the directory of a client's half.

@@ -117,10 +117,16 @@ impl Finder {
         // The search must not depend on the words.
         let asked = vector.clone().unwrap_or_else(|| vec![1.0; searcher.description().shape().width()]);
         let found = searcher.find(&[asked], self.count, &mut |step| bars.step(step), cancel);
-        let found = found.inspect_err(|error| {
-            self.refused |= matches!(error, ClientError::Application(error) if error.kind() == ErrorKind::Unreadable);
-        });
-        let mut found = found.context("--search")?.concat();
+        let mut found = match found {
+            Ok(found) => found.concat(),
+            // What was found decides whether there is such an error, so the model is asked all the same.
+            Err(ClientError::Application(error)) => {
+                self.refused |= error.kind() == ErrorKind::Unreadable;
+                note(&format!("warning     the search failed, and no passages are used: {error}"));
+                Vec::new()
+            }
+            Err(error) => return Err(error).context("--search"),
+        };
         if vector.is_none() {
             found.clear();
         }

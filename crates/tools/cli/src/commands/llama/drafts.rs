@@ -41,10 +41,10 @@ pub fn default_tokens(model: &Model) -> usize {
     (MULTIPLICATIONS / model.config.linear_weights().max(1)).min(MOST_TOKENS)
 }
 
-/// About `tokens` tokens that the model tells.
+/// About `tokens` tokens that the model tells, or fewer if it has continued all openings.
 pub fn told(model: &Model, tokenizer: &Tokenizer, tokens: usize, bars: &mut Bars) -> anyhow::Result<DraftTexts> {
     let (mut texts, mut count) = (Vec::new(), 0);
-    let prompts = prompts(tokenizer)?;
+    let prompts = prompts(model, tokenizer)?;
     for prompts in prompts.chunks(TOGETHER).take_while(|_| tokens > 0) {
         let told: Result<Vec<Vec<u32>>, _> =
             prompts.par_iter().map(|prompt| continued(model, tokenizer, prompt)).collect();
@@ -70,7 +70,7 @@ fn continued(model: &Model, tokenizer: &Tokenizer, prompt: &[u32]) -> anyhow::Re
 }
 
 /// Openings and plots, and every other one a question if the model answers questions.
-fn prompts(tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
+fn prompts(model: &Model, tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
     let openings = NAMES.iter().flat_map(|name| OPENINGS.map(|opening| format!("{opening} {name}.")));
     let plots = THINGS.iter().flat_map(|thing| {
         PLOTS.iter().flat_map(move |plot| NAMES.map(|name| plot.replace("{name}", name).replace("{thing}", thing)))
@@ -81,8 +81,14 @@ fn prompts(tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
         let Some(template) = tokenizer.chat_template() else { break };
         // A template that refuses a message has no conversations.
         let Ok(text) = template.render(&[Message::new("user", question)], true, &Rendering::default()) else { break };
-        prompts.insert(2 * number, tokenizer.encode(&text)?);
+        let mut tokens = tokenizer.encode_continuation(&text)?;
+        // Templates may have this token, too.
+        if let Some(begin) = tokenizer.begin().filter(|begin| tokens.first() != Some(begin)) {
+            tokens.insert(0, begin);
+        }
+        prompts.insert(2 * number, tokens);
     }
+    prompts.retain(|prompt| prompt.len() < model.config.context);
     Ok(prompts)
 }
 
@@ -94,7 +100,8 @@ pub fn tokens_per_pass(
     chunk: usize,
 ) -> anyhow::Result<[f64; 2]> {
     let prompts = HELD_OUT_PLOTS.map(|plot| tokenizer.encode(&plot.replace("{name}", HELD_OUT)));
-    let prompts = prompts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut prompts = prompts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    prompts.retain(|prompt| prompt.len() < model.config.context);
     let told = prompts.par_iter().map(|prompt| Ok((prompt.len(), continued(model, tokenizer, prompt)?)));
     let told = told.collect::<anyhow::Result<Vec<_>>>()?;
     let rate = |others: Option<&DraftTexts>| {

@@ -71,7 +71,9 @@ impl Fitness {
         let left = sizes.window().saturating_sub(full * chunk);
         let mut lengths = Vec::new();
         for (public, chunks) in [(least_public, 1), (left.max(least_public), full)] {
-            if public + chunks * chunk > sizes.window() || lengths.iter().any(|one: &Length| one.chunks == chunks) {
+            if public + chunks * chunk > sizes.window()
+                || lengths.iter().any(|one: &Length| (one.public, one.chunks) == (public, chunks))
+            {
                 continue;
             }
             let place = (prefix + public, chunks - 1, chunks);
@@ -97,6 +99,8 @@ impl Fitness {
                 let percent = 100.0 * unseen.agreement();
                 if !unseen.is_finite() {
                     reasons.push("the simulation of unseen text gives no numbers: values left their intervals".into());
+                } else if unseen.tokens == 0 {
+                    reasons.push("unseen text has no token that was predicted: use longer windows".into());
                 } else if unseen.agreement() < LEAST_AGREEMENT {
                     reasons.push(format!(
                         "the simulation gives the top token of the model in the clear in {percent:.1} % of places"
@@ -114,6 +118,10 @@ impl Fitness {
                     ));
                 }
             }
+        }
+        if self.lengths.is_empty() {
+            let (found, chunk) = (self.sizes.window(), self.chunk);
+            reasons.push(format!("windows of {found} tokens have no room for a chunk of {chunk}"));
         }
         let least = self.lengths.iter().map(|length| length.bytes).min().unwrap_or(0);
         let most = self.lengths.iter().map(|length| length.bytes).max().unwrap_or(0);

@@ -86,7 +86,11 @@ pub fn conversations(
     let Some(template) = tokenizer.chat_template() else { return Ok(None) };
     let mut all = Vec::new();
     let questions = questions();
-    for (number, pair) in questions.chunks(2).enumerate().cycle() {
+    for (round, (number, pair)) in questions.chunks(2).enumerate().cycle().enumerate() {
+        if round > number && all.is_empty() {
+            note("warning     the template refuses conversations that end with an answer");
+            return Ok(None);
+        }
         if all.len() >= tokens {
             break;
         }

@@ -71,7 +71,7 @@ pub struct Arguments {
     /// its sizes, margins and precision
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "text", "tokens", "public", "private", "least_public", "skip_vocabulary", "held_out", "search_tokens",
-        "prefix_length", "seed", "bits", "margin", "rounds",
+        "prefix_length", "seed", "bits", "margin", "rounds", "preset",
     ])]
     calibration: Option<PathBuf>,
     /// Parameter set for which the report at the end predicts how the model is served
