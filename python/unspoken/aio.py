@@ -389,6 +389,7 @@ class ChatClient(_AsyncClient[unspoken.ChatClient]):
         return GenerationStream(self, await self._run(begin))
 
     chat = _awaited(unspoken.ChatClient.chat)
+    answer = _awaited(unspoken.ChatClient.answer)
 
     async def stream_chat(
         self,
