@@ -79,9 +79,11 @@ impl PassProgram {
     /// Refuses bootstraps whose first level has too few levels below it.
     pub(crate) fn check_levels(&self) -> Result<(), PassError> {
         let found = self.bootstrap.input_level();
-        let needed = format!("{LEVELS} for the check of a pass");
-        let found = |_| PassError::Session { found: format!("{found} levels below bootstraps"), needed };
-        self.bootstrap.input_level().checked_sub(LEVELS).map(drop).ok_or(()).map_err(found)
+        if found >= LEVELS {
+            return Ok(());
+        }
+        let found = format!("{found} levels below bootstraps");
+        Err(PassError::Session { found, needed: format!("{LEVELS} for the check of a pass") })
     }
 
     /// Terms of the check for a block of heads: of the exponentials, and of the factors of each round.

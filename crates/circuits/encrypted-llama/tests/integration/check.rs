@@ -154,6 +154,12 @@ fn no_wrong_token_passes_unnoticed_in_prompts_unlike_the_calibration() {
     }
     println!("prompts, noticed, wrong: {kinds:?}");
     let error = unnoticed.iter().map(|prompt| prompt.error).fold(0.0, f64::max);
+    let right = noticed.iter().filter(|prompt| !wrong(prompt)).count();
+    println!(
+        "{} noticed, {right} of them right; {} wrong in all",
+        noticed.len(),
+        found.iter().filter(|p| wrong(p)).count()
+    );
     println!("limit {limit}; errors of logits {:.3} on usual text, {error:.3} if not noticed", usual.logit_error);
     assert!(unnoticed.len() > 500 && noticed.iter().filter(|prompt| wrong(prompt)).count() > 500);
     assert!(!unnoticed.iter().any(wrong));

@@ -1,11 +1,11 @@
 //! The file with the template of conversations.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelFiles, ModelId, StoreError};
 
+use super::read_optional;
 use crate::chat_template::ChatTemplate;
 
 /// Name of the file, and its largest size.
@@ -30,13 +30,9 @@ pub(super) fn save(template: &ChatTemplate, directory: &Path, id: ModelId) -> Re
 
 /// Reads what [`save`] wrote; `None` if there is no such file, as for models that only continue texts.
 pub(super) fn read(files: ModelFiles<'_>, id: ModelId) -> Result<Option<ChatTemplate>, StoreError> {
-    let bytes = match files.read(FILE, MAX_BYTES) {
-        Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
-        bytes => bytes?,
-    };
+    let record: Option<Record<ChatTemplate>> = read_optional(files, FILE, MAX_BYTES)?;
+    let Some(Record { id: found, template }) = record else { return Ok(None) };
     let path = files.path(FILE);
-    let Record::<ChatTemplate> { id: found, template } =
-        serde_json::from_slice(&bytes).map_err(StoreError::json(&path))?;
     if found != id {
         let needed = format!("that of model {id}; prepare the model again");
         return Err(StoreError::tensor(&path, format!("the template of model {found}"), needed));

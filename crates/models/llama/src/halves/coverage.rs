@@ -1,11 +1,12 @@
 //! The tokens that a preparation has run.
 
-use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelFiles, ModelId, StoreError};
+
+use super::read_optional;
 
 /// Name of the file, and its largest size: one range for each other token of a vocabulary of some millions.
 const FILE: &str = "coverage.json";
@@ -80,12 +81,8 @@ impl Coverage {
     /// # Errors
     /// If the file is damaged, or belongs to another model.
     pub(super) fn read(files: ModelFiles<'_>, id: ModelId) -> Result<Option<Self>, StoreError> {
-        let bytes = match files.read(FILE, MAX_BYTES) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
-        };
+        let Some(Record { id: found, tokens }) = read_optional(files, FILE, MAX_BYTES)? else { return Ok(None) };
         let path = files.path(FILE);
-        let Record { id: found, tokens } = serde_json::from_slice(&bytes).map_err(StoreError::json(&path))?;
         let rising = tokens.windows(2).all(|pair| pair[0][1] < pair[1][0]);
         if found != id || !rising || tokens.iter().any(|[first, last]| first > last) {
             let needed = "rising ranges of tokens of this model; prepare the model again";

@@ -1,11 +1,12 @@
 //! Texts of a model, from which clients guess how other texts go on.
 
 use std::cmp::Ordering;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelFiles, ModelId, StoreError};
+
+use super::read_optional;
 
 /// Name of the file, and its largest size.
 const FILE: &str = "drafts.json";
@@ -112,12 +113,8 @@ impl DraftTexts {
         id: ModelId,
         vocabulary: usize,
     ) -> Result<Option<DraftTexts>, StoreError> {
-        let bytes = match files.read(FILE, MAX_BYTES) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
-        };
+        let Some(Record { id: found, texts }) = read_optional(files, FILE, MAX_BYTES)? else { return Ok(None) };
         let path = files.path(FILE);
-        let Record { id: found, texts } = serde_json::from_slice(&bytes).map_err(StoreError::json(&path))?;
         if found != id {
             let needed = format!("those of model {id}; prepare the model again");
             return Err(StoreError::tensor(&path, format!("the texts of model {found}"), needed));

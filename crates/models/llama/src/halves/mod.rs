@@ -7,7 +7,10 @@ mod coverage;
 mod draft_texts;
 mod rotated;
 
-use unspoken_store::{ModelHasher, ModelId};
+use std::io::ErrorKind;
+
+use serde::de::DeserializeOwned;
+use unspoken_store::{ModelFiles, ModelHasher, ModelId, StoreError};
 
 use crate::config::{Attention, Config};
 
@@ -50,6 +53,16 @@ fn attention_of(config: &Config) -> Vec<u8> {
     }
     let parts = [input_biases, output_bias, head_norms].map(|has| u8::from(*has));
     parts.into_iter().chain(unrotated.iter().flat_map(|layer| (*layer as u64).to_le_bytes())).collect()
+}
+
+/// Reads a file in JSON of at most `most` bytes that a client's half may have; `None` if it has none, as halves of
+/// earlier versions.
+fn read_optional<R: DeserializeOwned>(files: ModelFiles<'_>, name: &str, most: u64) -> Result<Option<R>, StoreError> {
+    let bytes = match files.read(name, most) {
+        Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
+        bytes => bytes?,
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(StoreError::json(&files.path(name)))
 }
 
 /// Checks dimensions and prefix that a file states.

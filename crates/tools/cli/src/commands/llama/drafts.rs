@@ -3,9 +3,9 @@
 
 use rayon::prelude::*;
 use unspoken_chat::Drafts;
-use unspoken_llama_model::{DraftTexts, Generation, Message, Model, Rendering, Tokenizer};
+use unspoken_llama_model::{DraftTexts, Generation, Message, Model, Tokenizer};
 
-use super::own_text::{OPENINGS, questions};
+use super::own_text::{NAMES, after_begin, openings, questions, rendered};
 use crate::progress::Bars;
 
 /// Tokens of each continuation.
@@ -18,8 +18,7 @@ const MULTIPLICATIONS: usize = 400_000_000_000;
 /// Texts that are told between two looks at the count.
 const TOGETHER: usize = 8;
 
-/// Who and what the openings are about; the last name is for the texts that measure.
-const NAMES: [&str; 8] = ["Lily", "Tom", "Sue", "Ben", "Mia", "Tim", "Anna", "Max"];
+/// Who the texts that measure are about, and what the others are about.
 const HELD_OUT: &str = "Zoe";
 const THINGS: [&str; 10] = ["car", "tree", "bird", "fish", "flower", "book", "hat", "boat", "toy", "cake"];
 const PLOTS: [&str; 5] = [
@@ -45,7 +44,10 @@ pub fn default_tokens(model: &Model) -> usize {
 pub fn told(model: &Model, tokenizer: &Tokenizer, tokens: usize, bars: &mut Bars) -> anyhow::Result<DraftTexts> {
     let (mut texts, mut count) = (Vec::new(), 0);
     let prompts = prompts(model, tokenizer)?;
-    for prompts in prompts.chunks(TOGETHER).take_while(|_| tokens > 0) {
+    for prompts in prompts.chunks(TOGETHER) {
+        if count >= tokens {
+            break;
+        }
         let told: Result<Vec<Vec<u32>>, _> =
             prompts.par_iter().map(|prompt| continued(model, tokenizer, prompt)).collect();
         for text in told? {
@@ -53,9 +55,6 @@ pub fn told(model: &Model, tokenizer: &Tokenizer, tokens: usize, bars: &mut Bars
             texts.push(text);
         }
         bars.windows("telling texts for guesses", count.min(tokens), tokens);
-        if count >= tokens {
-            break;
-        }
     }
     bars.finish();
     let refused = |(found, needed)| anyhow::anyhow!("found {found}, needed {needed}");
@@ -71,22 +70,16 @@ fn continued(model: &Model, tokenizer: &Tokenizer, prompt: &[u32]) -> anyhow::Re
 
 /// Openings and plots, and every other one a question if the model answers questions.
 fn prompts(model: &Model, tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
-    let openings = NAMES.iter().flat_map(|name| OPENINGS.map(|opening| format!("{opening} {name}.")));
     let plots = THINGS.iter().flat_map(|thing| {
         PLOTS.iter().flat_map(move |plot| NAMES.map(|name| plot.replace("{name}", name).replace("{thing}", thing)))
     });
-    let stories = openings.chain(plots).map(|text| tokenizer.encode(&text));
+    let stories = openings().chain(plots).map(|text| tokenizer.encode(&text));
     let mut prompts: Vec<Vec<u32>> = stories.collect::<Result<_, _>>()?;
     for (number, question) in questions().iter().enumerate() {
         let Some(template) = tokenizer.chat_template() else { break };
         // A template that refuses a message has no conversations.
-        let Ok(text) = template.render(&[Message::new("user", question)], true, &Rendering::default()) else { break };
-        let mut tokens = tokenizer.encode_continuation(&text)?;
-        // Templates may have this token, too.
-        if let Some(begin) = tokenizer.begin().filter(|begin| tokens.first() != Some(begin)) {
-            tokens.insert(0, begin);
-        }
-        prompts.insert(2 * number, tokens);
+        let Ok(tokens) = rendered(tokenizer, template, &[Message::new("user", question)], true) else { break };
+        prompts.insert(2 * number, after_begin(tokenizer, tokens));
     }
     prompts.retain(|prompt| prompt.len() < model.config.context);
     Ok(prompts)

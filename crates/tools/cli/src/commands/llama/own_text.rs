@@ -18,8 +18,8 @@ const QUESTIONS: &str = include_str!("questions.txt");
 const SYSTEM: &str = "You are a helpful assistant. Answer in a few sentences.";
 
 /// Openings of texts that the model continues. Each name has each of the openings.
-const NAMES: [&str; 8] = ["Lily", "Tom", "Sue", "Ben", "Mia", "Tim", "Anna", "Max"];
-pub const OPENINGS: [&str; 6] = [
+pub const NAMES: [&str; 8] = ["Lily", "Tom", "Sue", "Ben", "Mia", "Tim", "Anna", "Max"];
+const OPENINGS: [&str; 6] = [
     "Once upon a time, there was a little child named",
     "One day, a mom went to the park with her friend",
     "In a small house there lived a big dog with a boy named",
@@ -31,6 +31,11 @@ pub const OPENINGS: [&str; 6] = [
 /// Tokens of each continuation, and of each answer.
 const CONTINUED: usize = 160;
 const ANSWERED: usize = 48;
+
+/// The openings with each name.
+pub fn openings() -> impl Iterator<Item = String> {
+    NAMES.iter().flat_map(|name| OPENINGS.map(|opening| format!("{opening} {name}.")))
+}
 
 /// What people ask.
 pub fn questions() -> Vec<String> {
@@ -46,8 +51,7 @@ pub fn general() -> String {
 pub fn told(model: &Model, tokenizer: &Tokenizer, tokens: usize, bars: &mut Bars) -> anyhow::Result<String> {
     let mut all = String::new();
     let mut count = 0;
-    let texts = NAMES.iter().flat_map(|name| OPENINGS.map(|opening| format!("{opening} {name}.")));
-    for opening in texts {
+    for opening in openings() {
         if count >= tokens {
             break;
         }
@@ -114,8 +118,7 @@ pub fn conversations(
                     return Ok(None);
                 }
             };
-            let begin: Vec<u32> = tokenizer.begin().into_iter().collect();
-            let prompt = [begin, prompt].concat();
+            let prompt = after_begin(tokenizer, prompt);
             messages.push(Message::new("assistant", continued(model, tokenizer, &prompt, ANSWERED)?.0));
         }
         if let Ok(text) = rendered(tokenizer, template, &messages, false) {
@@ -128,8 +131,13 @@ pub fn conversations(
     Ok(Some(all))
 }
 
+/// Tokens after the token for the begin, if there is one.
+pub fn after_begin(tokenizer: &Tokenizer, tokens: Vec<u32>) -> Vec<u32> {
+    tokenizer.begin().into_iter().chain(tokens).collect()
+}
+
 /// The tokens of messages, without the token for the begin.
-fn rendered(
+pub fn rendered(
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
     messages: &[Message],
