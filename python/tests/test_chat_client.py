@@ -142,6 +142,45 @@ def test_pieces_come_one_by_one(half):
     assert (first is second, most, more) == (False, 5, 7)
 
 
+class Choices(Connection):
+    """A connection that tells the seeds, and that the session of several texts has ended."""
+
+    ended = False
+
+    def begin(self, conversation, prompt, most, hide_length, progress, sampling):
+        generation = super().begin(conversation, prompt, most, hide_length, progress, sampling)
+        generation.statistics["seed"] = sampling.get("seed", 2**64 - 2)
+        return generation
+
+    def proceed(self, generation):
+        if generation is self.begun[0][0]:
+            self.ended = True
+            return None
+        seed = generation.statistics["seed"]
+        try:
+            return super().proceed(generation)
+        finally:
+            generation.statistics["seed"] = seed
+
+
+def test_choices_have_seeds_of_their_own_in_one_session(half):
+    client = connected(half)
+    client._connection = Choices(" a", " dog", None)
+    choices = client.choices("They saw", 3, public="One day.", max_tokens=5, temperature=0.8)
+    assert [one.text for one in choices] == [" a dog"] * 3
+    assert [one.seed for one in choices] == [2**64 - 2, 2**64 - 1, 0]
+    begun = client._connection.begun
+    assert all(one[0] is begun[0][0] for one in begun), "one conversation"
+    assert begun[0][3] == {"temperature": 0.8}, "the first seed is new"
+    assert client._connection.ended
+    for n, options, match in [(0, {}, "n=0"), (2, {}, "n=2 without temperature"), (2, {"temperature": 0}, "n=2")]:
+        with pytest.raises(unspoken.ConfigurationError, match=match):
+            client.choices("They saw", n, **options)
+    assert len(client.choices("They saw", 1)) == 1
+    with pytest.raises(unspoken.ConfigurationError, match="template"):
+        client.chat_choices([{"role": "user", "content": "Why?"}], 2, temperature=1.0)
+
+
 def test_neither_part_of_a_text_has_the_token_for_the_begin(half):
     model = quiet(half)._model
     public, private, _ = model.read(model.text("One day.", "They saw"))

@@ -218,7 +218,7 @@ class ChatClient(ServiceClient):
         >>> generation.text, generation.end, generation.seconds  # doctest: +SKIP
         """
         prompt = self._model.text(public, private)
-        return self._whole(prompt, False, max_tokens, progress, sampling)
+        return self._whole(prompt, self._new_conversation, max_tokens, progress, sampling)
 
     def chat(
         self,
@@ -264,7 +264,7 @@ class ChatClient(ServiceClient):
         >>> answer = client.chat(messages, max_tokens=64)  # doctest: +SKIP
         """
         prompt = self._prompt(messages, public_messages)
-        return self._whole(prompt, True, max_tokens, progress, sampling)
+        return self._whole(prompt, self._idle_conversation, max_tokens, progress, sampling)
 
     def stream_chat(
         self,
@@ -301,7 +301,7 @@ class ChatClient(ServiceClient):
         ...     print(piece, end="", flush=True)
         """
         prompt = self._prompt(messages, public_messages)
-        return self._stream(prompt, True, max_tokens, self._quiet(progress), sampling)
+        return self._stream(prompt, self._idle_conversation, max_tokens, self._quiet(progress), sampling)
 
     def stream(
         self,
@@ -343,7 +343,91 @@ class ChatClient(ServiceClient):
         ...     print(piece, end="", flush=True)
         """
         prompt = self._model.text(public, private)
-        return self._stream(prompt, False, max_tokens, self._quiet(progress), sampling)
+        return self._stream(prompt, self._new_conversation, max_tokens, self._quiet(progress), sampling)
+
+    def choices(
+        self,
+        private: str,
+        n: int,
+        *,
+        public: str = "",
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> list[Generation]:
+        """Continue a text as `generate` does, `n` times, each time with other random choices.
+
+        All are in one session of the service: the text runs once, and then for each choice only the chunk in which
+        the text ends, and those of the choice.
+
+        Parameters
+        ----------
+        private, public
+            As for `generate`.
+        n : int
+            Number of continuations.
+        max_tokens, progress
+            As for `generate`, of each continuation.
+        **sampling
+            As for `generate`, with a `temperature`. The first continuation has the seed `seed`, a new one by default,
+            and the others have the numbers after it.
+
+        Returns
+        -------
+        list of Generation
+            The continuations. To rank them, ask for `logprobs` and sum the log-probabilities of their tokens.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is no temperature, so that all would be the same; nothing was sent.
+        UnspokenError
+            As for `generate`.
+
+        Examples
+        --------
+        >>> choices = client.choices(" One day, she", 3, temperature=0.8, logprobs=0)  # doctest: +SKIP
+        >>> best = max(choices, key=lambda one: sum(place[0] for place in one.logprobs))  # doctest: +SKIP
+        """
+        return self._choices(self._model.text(public, private), n, max_tokens, progress, sampling)
+
+    def chat_choices(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        n: int,
+        *,
+        public_messages: int = 0,
+        max_tokens: int = 32,
+        progress: ProgressOption = None,
+        **sampling: Unpack[SamplingOptions],
+    ) -> list[Generation]:
+        """Answer a conversation as `chat` does, `n` times, each time with other random choices.
+
+        The session is another one than that of `chat`.
+
+        Parameters
+        ----------
+        messages, public_messages
+            As for `chat`.
+        n, max_tokens, progress, **sampling
+            As for `choices`.
+
+        Returns
+        -------
+        list of Generation
+            The answers.
+
+        Raises
+        ------
+        UnspokenError
+            As for `chat` and `choices`.
+
+        Examples
+        --------
+        >>> messages = [{"role": "user", "content": "Name a colour."}]
+        >>> client.chat_choices(messages, 3, temperature=1.0, max_tokens=8)  # doctest: +SKIP
+        """
+        return self._choices(self._prompt(messages, public_messages), n, max_tokens, progress, sampling)
 
     def answer(
         self,
@@ -395,7 +479,7 @@ class ChatClient(ServiceClient):
         if not question.strip():
             raise ConfigurationError("answer a question: found an empty one, needed a text")
         prompt = self._model.question(question, list(passages), passage_tokens, public, int(time.time()))
-        return self._whole(prompt, False, max_tokens, progress, sampling)
+        return self._whole(prompt, self._new_conversation, max_tokens, progress, sampling)
 
     def _prompt(self, messages: Sequence[Mapping[str, str]], public: int) -> _unspoken.LlamaPrompt:
         """Return the text of messages."""
@@ -418,6 +502,35 @@ class ChatClient(ServiceClient):
             self._conversation = (os.getpid(), conversation)
         return conversation
 
+    def _new_conversation(self) -> _unspoken.LlamaConversation:
+        """Return a conversation whose session ends with its text."""
+        return self._model.conversation(False)
+
+    def _choices(
+        self,
+        prompt: _unspoken.LlamaPrompt,
+        n: int,
+        max_tokens: int,
+        progress: ProgressOption,
+        sampling: SamplingOptions,
+    ) -> list[Generation]:
+        """Continue a prompt `n` times in one session."""
+        if n < 1:
+            raise ConfigurationError(f"choices: found n={n}, needed 1 or more")
+        if n > 1 and not sampling.get("temperature"):
+            raise ConfigurationError(f"choices: found n={n} without temperature, needed one: else all are the same")
+        conversation = self._model.conversation(True)
+        choices: list[Generation] = []
+        for number in range(n):
+            options = sampling
+            if choices and choices[0].seed is not None:
+                options = {**sampling, "seed": (choices[0].seed + number) % 2**64}
+            choices.append(self._whole(prompt, lambda: conversation, max_tokens, progress, options))
+        conversation.close()
+        with self._use_connection() as connection:
+            connection.proceed(conversation)
+        return choices
+
     def _quiet(self, progress: ProgressOption) -> ProgressOption:
         """Return whether a stream shows progress: bars would overwrite the text."""
         if progress is None:
@@ -427,13 +540,13 @@ class ChatClient(ServiceClient):
     def _whole(
         self,
         prompt: _unspoken.LlamaPrompt,
-        keep: bool,
+        conversation: Callable[[], _unspoken.LlamaConversation],
         max_tokens: int,
         progress: ProgressOption,
         sampling: SamplingOptions,
     ) -> Generation:
         progress = self._progress if progress is None else progress
-        stream = self._stream(prompt, keep, max_tokens, progress, sampling)
+        stream = self._stream(prompt, conversation, max_tokens, progress, sampling)
         for _ in stream:
             pass
         return stream.generation
@@ -441,7 +554,7 @@ class ChatClient(ServiceClient):
     def _stream(
         self,
         prompt: _unspoken.LlamaPrompt,
-        keep: bool,
+        conversation: Callable[[], _unspoken.LlamaConversation],
         max_tokens: int,
         progress: ProgressOption,
         sampling: SamplingOptions,
@@ -459,8 +572,7 @@ class ChatClient(ServiceClient):
             )
         self._model.check_sampling(sampling)
         with self._use_connection() as connection:
-            conversation = self._idle_conversation() if keep else self._model.conversation(False)
-            generation = connection.begin(conversation, prompt, max_tokens, self._hide_length, progress, sampling)
+            generation = connection.begin(conversation(), prompt, max_tokens, self._hide_length, progress, sampling)
 
         def proceed() -> tuple[str | None, _unspoken._Generation]:
             with self._use_connection() as connection:

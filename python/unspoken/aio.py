@@ -390,6 +390,8 @@ class ChatClient(_AsyncClient[unspoken.ChatClient]):
 
     chat = _awaited(unspoken.ChatClient.chat)
     answer = _awaited(unspoken.ChatClient.answer)
+    choices = _awaited(unspoken.ChatClient.choices)
+    chat_choices = _awaited(unspoken.ChatClient.chat_choices)
 
     async def stream_chat(
         self,

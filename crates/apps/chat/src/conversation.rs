@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::client::{Answer, ChatClient, Question};
 use crate::error::ChatError;
-use crate::generation::{End, PrivateGeneration};
+use crate::generation::{End, PrivateGeneration, seeded};
 use crate::passages::Passages;
 use crate::session_id::SessionId;
 
@@ -22,6 +22,22 @@ pub struct Wanted {
     pub sampling: Sampling,
     /// Strings before which the text ends.
     pub stops: Vec<String>,
+}
+
+impl Wanted {
+    /// The same for each of several choices. Every choice has a seed of its own: that of the first one, which is new if
+    /// there is none, and the numbers after it.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn choices(&self, number: usize) -> Result<Vec<Self>, ChatError> {
+        let sampling = seeded(self.sampling.clone())?;
+        let choice = |choice: usize| {
+            let seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
+            Wanted { sampling: Sampling { seed, ..sampling.clone() }, ..self.clone() }
+        };
+        Ok((0..number).map(choice).collect())
+    }
 }
 
 /// The tokens of a prompt.

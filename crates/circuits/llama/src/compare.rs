@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ndarray::{Array2, ArrayView1, Axis, concatenate};
-use unspoken_llama_model::{InputError, KvCache, Model};
+use unspoken_llama_model::{InputError, KvCache, Model, Sampler};
 
 use crate::approximation::Escapes;
 use crate::arithmetic::TensorArithmetic;
@@ -165,18 +165,13 @@ impl Simulation<'_> {
         texts: &[Sample],
         mut done: impl FnMut(usize),
     ) -> Result<Vec<Comparison>, CircuitError> {
-        let &Simulation { circuit, model, served, design, chunk } = self;
         let mut results = vec![Comparison::default(); noises.len() + 1];
         for (number, text) in texts.iter().enumerate() {
-            let public = public_cache(model, text)?;
-            let clear = model.forward(&text.private, &mut public.clone(), &mut ())?;
-            let clear = model.logits(clear.view());
+            let (clear, simulated) = self.logits(noises, (number, text))?;
             results[0].add(&clear, &clear, &text.private);
-            for (noise, result) in noises.iter().zip(&mut results[1..]) {
-                let mut arithmetic = Simulated::new(served, &public, design, noise, number as u64);
-                let logits = in_pool(|| run(circuit, &mut arithmetic, model, &text.private, chunk))?;
-                result.add(&logits, &clear, &text.private);
-                for (place, escapes) in arithmetic.escapes() {
+            for ((logits, escapes), result) in simulated.iter().zip(&mut results[1..]) {
+                result.add(logits, &clear, &text.private);
+                for (place, escapes) in escapes {
                     result.escapes.entry(*place).or_default().merge(*escapes);
                 }
             }
@@ -184,7 +179,52 @@ impl Simulation<'_> {
         }
         Ok(results)
     }
+
+    /// Chooses the tokens after each private token of a text from the logits in the clear and with each of the noises,
+    /// each time after the same tokens. Returns how many of these choices were equal, for each noise. `sampler` is for
+    /// the text after the first private token.
+    ///
+    /// # Errors
+    /// As for [`Simulation::compare`].
+    pub fn same_choices(
+        &self,
+        noises: &[Noise],
+        (number, text): (usize, &Sample),
+        mut sampler: Sampler,
+    ) -> Result<Vec<usize>, CircuitError> {
+        let (clear, simulated) = self.logits(noises, (number, text))?;
+        let mut same = vec![0; noises.len()];
+        for place in 0..text.private.len().saturating_sub(1) {
+            let row = |logits: &Array2<f32>| logits.row(place).to_vec();
+            let before = sampler.clone();
+            let token = sampler.choose(&row(&clear)).token;
+            for ((logits, _), same) in simulated.iter().zip(&mut same) {
+                let row = row(logits);
+                let is_finite = row.iter().all(|logit| logit.is_finite());
+                *same += usize::from(is_finite && before.clone().choose(&row).token == token);
+            }
+        }
+        Ok(same)
+    }
+
+    /// The logits of the private tokens of a text, in the clear and with each of the noises, with the arguments of the
+    /// functions. The number of the text decides the noise.
+    fn logits(&self, noises: &[Noise], (number, text): (usize, &Sample)) -> Result<TextLogits, CircuitError> {
+        let &Simulation { circuit, model, served, design, chunk } = self;
+        let public = public_cache(model, text)?;
+        let clear = model.forward(&text.private, &mut public.clone(), &mut ())?;
+        let simulated = noises.iter().map(|noise| {
+            let mut arithmetic = Simulated::new(served, &public, design, noise, number as u64);
+            let logits = in_pool(|| run(circuit, &mut arithmetic, model, &text.private, chunk))?;
+            Ok((logits, arithmetic.escapes().clone()))
+        });
+        let simulated = simulated.collect::<Result<_, CircuitError>>()?;
+        Ok((model.logits(clear.view()), simulated))
+    }
 }
+
+/// Logits in the clear, then logits and arguments of functions with each noise.
+type TextLogits = (Array2<f32>, Vec<(Array2<f32>, BTreeMap<Place, Escapes>)>);
 
 /// The cache of the public tokens of a text that fits the model.
 fn public_cache(model: &Model, text: &Sample) -> Result<KvCache, InputError> {

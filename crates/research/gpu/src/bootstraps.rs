@@ -114,6 +114,7 @@ pub fn floors(_: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()
         let sent = Sent::new(&host)?;
         timed(&device, preset, (&host, &sent), report)?;
         let server = Server::new(&host.on_device(&device)?, &sent)?;
+        report.line(together(preset, &server, &device)?)?;
         // The first one copies keys and matrices to the device.
         server.in_phases(|_| ())?;
         let (mut before, mut rows) = (device.launches(), Vec::new());
@@ -129,6 +130,24 @@ pub fn floors(_: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()
         rows.into_iter().try_for_each(|row| report.line(row))?;
     }
     Ok(())
+}
+
+/// The floor of memory of a bootstrap for each of several clients, if one pass ran all of them and read the matrices
+/// once. Keys and ciphertexts are each client's own.
+fn together(preset: &str, server: &Server, device: &Device) -> anyhow::Result<Value> {
+    server.refresh()?;
+    let before = device.launches();
+    server.refresh()?;
+    let all = totals(&counted(&before, &device.launches(), 1))["bytes"].as_u64().unwrap_or_default();
+    let matrices = server.bootstrapper.plan().prepared_bytes();
+    let each = |clients: u64| {
+        let bytes = (all - matrices) + matrices / clients;
+        json!({ "clients": clients, "h100_ms_of_memory": bytes as f64 / H100[1] * 1e3 })
+    };
+    Ok(json!({
+        "part": "clients", "preset": preset, "bytes": all, "bytes_of_matrices": matrices,
+        "each": [1, 2, 4, 8, 16].map(each),
+    }))
 }
 
 /// What was queued of each kernel between two counts, for each of some repetitions.

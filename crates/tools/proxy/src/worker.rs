@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
-use unspoken_chat::{Answer, ChatClient, Conversation, End, PromptTokens, Question, Wanted, seeded};
+use unspoken_chat::{Answer, ChatClient, Conversation, End, PromptTokens, Question, Wanted};
 use unspoken_llama_model::{ClientModel, Probabilities, Prompt};
 use unspoken_protocol::ClientHalf;
 
@@ -145,18 +145,15 @@ impl<S: Service> Worker<S> {
     fn answer(&mut self, job: &Job) -> Result<(), Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let prompt = job.asked.text.prompt(self.model.tokenizer(), self.options.public_system, now as i64)?;
-        let sampling = seeded(job.asked.wanted.sampling.clone())?;
+        let choices = job.asked.wanted.choices(job.asked.choices)?;
         let (start, before) = (Instant::now(), self.service.bytes());
         self.served += 1;
         let mut served = Served { number: self.served, public: prompt.public.clone(), ..Served::default() };
         let mut usage = Usage::default();
-        let result = (0..job.asked.choices).try_for_each(|choice| {
-            let mut wanted = job.asked.wanted.clone();
-            wanted.sampling = sampling.clone();
-            // Each choice has a seed of its own.
-            wanted.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
-            self.choice((job, choice), (&prompt, wanted), (&mut served, &mut usage))
-        });
+        let result = choices
+            .into_iter()
+            .enumerate()
+            .try_for_each(|(choice, wanted)| self.choice((job, choice), (&prompt, wanted), (&mut served, &mut usage)));
         let after = self.service.bytes();
         served.bytes = [after[0] - before[0], after[1] - before[1]];
         (served.seconds, served.tokens) = (start.elapsed().as_secs_f64(), usage.generated);

@@ -132,6 +132,11 @@ impl LlamaConversation {
         self.state.generation().is_none() || self.state.end().is_some()
     }
 
+    /// Ends a session that was kept: the next question does it.
+    fn close(&mut self) {
+        self.state.close();
+    }
+
     /// What it gave and took so far, by name.
     #[getter]
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

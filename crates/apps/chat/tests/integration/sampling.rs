@@ -306,6 +306,41 @@ fn a_conversation_ends_before_stop_strings_and_where_it_is_stopped() {
     assert!(whole.starts_with(&some) && some.len() < whole.len() && end == Some(End::Stop), "{some:?}");
 }
 
+/// Each choice has the tokens of its own seed, and only the chunk in which the text ends runs again for it.
+#[test]
+fn choices_of_a_text_share_a_session() {
+    let (setting, client) = (setting(), client(shared()));
+    let service = &mut ClearService::default();
+    let mut conversation = Conversation::new(Arc::clone(&setting.client), true).unwrap();
+    let prompt = Prompt { public: String::new(), private: Zeroizing::new("One day, Tom saw a big dog".into()) };
+    // The model has one layer, which is sure of itself.
+    let sampling = Sampling { temperature: Some(9.0), seed: Some(u64::MAX), ..Sampling::default() };
+    let wanted = Wanted { tokens: 5, sampling, stops: vec!["!".into()] };
+    let mut texts = Vec::new();
+    for (number, wanted) in wanted.choices(3).unwrap().into_iter().enumerate() {
+        assert_eq!((wanted.sampling.seed, wanted.tokens), (Some([u64::MAX, 0, 1][number]), 5));
+        let tokens = conversation.read(&prompt, CHUNK).unwrap();
+        let last = (tokens.private.len() / CHUNK - 1) as u32;
+        conversation.begin(&client, tokens, wanted).unwrap();
+        let generation = conversation.generation().unwrap();
+        let (before, sampler) = (generation.text().to_vec(), generation.sampler().clone());
+        service.asked.clear();
+        while let Some(question) = conversation.question() {
+            conversation.answer(&service.answer(&question)).unwrap();
+        }
+        let ends = setting.client.tokenizer().ends();
+        let told: Vec<u32> = Generation::sampled(&setting.model, &before, ends, sampler).unwrap().take(5).collect();
+        let generation = conversation.generation().unwrap();
+        assert_eq!(generation.tokens(), &told[..generation.tokens().len()]);
+        assert!(last > 0 && service.asked[0] == if number == 0 { 0 } else { last }, "{:?}", service.asked);
+        texts.push(told);
+    }
+    assert!(texts[0] != texts[1] && texts[1] != texts[2], "{texts:?}");
+    let new = Wanted { sampling: Sampling { seed: None, ..wanted.sampling }, ..wanted }.choices(2).unwrap();
+    let seeds = [0, 1].map(|choice| new[choice].sampling.seed.unwrap());
+    assert_eq!(seeds[0] + 1, seeds[1]);
+}
+
 /// What a service sees does not tell how long a text is, but for its number of chunks.
 #[test]
 fn texts_are_filled_up_to_whole_chunks() {

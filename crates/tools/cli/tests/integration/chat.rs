@@ -53,6 +53,8 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
         (&[client, "--private", ""], "needed one token or more"),
         (&[client, "--private", "a", "--max-tokens", "0"], "--max-tokens"),
         (&[client, "--private", "a", "--public-file", "/nowhere"], "--public-file"),
+        (&[client, "--private", "a", "--choices", "2"], "--choices: found 2 without --temperature"),
+        (&[client, "--private", "a", "--logit-bias", "7=1", "--logit-bias", "7=2"], "found 1 and 2 for token 7"),
         (&[client, "--private", "a", "--check", client], "tamed.safetensors"),
     ] {
         let said = chat(more);

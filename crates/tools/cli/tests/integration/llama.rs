@@ -205,8 +205,23 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     assert!(divergence("polynomials alone") < divergence("2^-16") && divergence("2^-16") < divergence("2^-12"));
     let degrees = line["polynomials"]["silu"]["degrees"].as_object().unwrap();
     assert_eq!(degrees.values().map(|layers| layers.as_u64().unwrap()).sum::<u64>(), 5, "{line}");
+    assert!(line["choices"].is_null());
+    let noises = [&noises[..], &["--temperature", "0.7", "--seed", "3"]].concat();
+    let line: Value =
+        serde_json::from_str(&text(&unspoken(&[&simulate[..], &noises[..], &["--json"]].concat()))).unwrap();
+    let same = |name: &str| line["choices"]["same"][name].as_u64().unwrap();
+    assert_eq!(line["choices"]["tokens"], 4 * 23, "{line}");
+    assert!(same("2^-16") >= 90 && same("polynomials alone") >= 90 && same("2^-12") >= 80, "{line}");
     let tables = text(&unspoken(&[&simulate[..], &noises[..]].concat()));
-    for part in ["Table 3", "model in the clear", "2^-12", "Table 4", "softmax-factor-2", "exponential"] {
+    for part in [
+        "The same choices as in the clear, of 92 at temperature 0.7",
+        "Table 3",
+        "model in the clear",
+        "2^-12",
+        "Table 4",
+        "softmax-factor-2",
+        "exponential",
+    ] {
         assert!(tables.contains(part), "{part}: {tables}");
     }
 

@@ -1,5 +1,6 @@
 //! `unspoken chat`
 
+mod once;
 mod printed;
 mod sampling;
 mod search;
@@ -10,7 +11,6 @@ use self::printed::Printed;
 use self::sampling::SamplingOptions;
 use self::search::{Finder, SearchOptions};
 use self::told::Told;
-use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -71,6 +71,11 @@ pub struct Arguments {
     /// Maximum number of generated tokens. Generation also ends at the model's end token, or when the session is full
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_tokens: usize,
+    /// Number of continuations, at most 64. The session of the service keeps what has run of the text, and each has a
+    /// seed of its own: --seed, then the numbers after it. With --json they are in "choices"
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "interactive",
+        value_parser = clap::value_parser!(u64).range(1..=64))]
+    choices: u64,
     #[command(flatten)]
     search: SearchOptions,
     #[command(flatten)]
@@ -106,15 +111,16 @@ pub struct Seen {
 
 /// Runs the command. With `--json` it prints the object also when it fails, with the error and the tokens so far.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut told = Told::default();
+    let mut told = Vec::new();
     let result = chat(arguments, &mut told);
     if arguments.json && (!arguments.interactive || result.is_err()) {
-        println!("{}", told.object(result.as_ref().err()));
+        println!("{}", told::object(&told, arguments.choices > 1, result.as_ref().err()));
     }
     result
 }
 
-fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
+/// Runs the command. `told` gets what each choice gave, also one that failed.
+fn chat(arguments: &Arguments, told: &mut Vec<Told>) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     // Read first: a mistake must not cost a key upload.
     let model = Arc::new(ClientModel::load(&arguments.model).context("--model")?);
@@ -126,6 +132,11 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
     let sampling = arguments.sampling.sampling(model.config().vocabulary)?;
     let stops = arguments.sampling.stops().to_vec();
+    anyhow::ensure!(
+        arguments.choices == 1 || sampling.is_random(),
+        "--choices: found {} without --temperature, needed a --temperature above 0: else all are the same",
+        arguments.choices
+    );
     let wanted = Wanted { tokens: arguments.max_tokens, sampling, stops };
     let finder = arguments.search.open()?;
     let system = arguments.public_system.is_some() || arguments.private_system.is_some();
@@ -134,37 +145,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
         "--public-system and --private-system: found neither --interactive nor --search, needed one of them"
     );
     let mut asking = Asking { arguments, model, check, wanted, cancel, bars: Bars::new(), finder };
-    if arguments.interactive {
-        return asking.talk();
-    }
-    let mut conversation = Conversation::new(Arc::clone(&asking.model), false)?;
-    let text = Zeroizing::new(private_text(arguments)?);
-    // A mistake in the text must not cost a key upload.
-    let alone = asking.finder.as_ref().map(|finder| finder.alone(&asking.model, &text)).transpose()?;
-    let (prompt, passages) = match &alone {
-        Some((content, passages)) => (asking.question(content, &text)?, passages.clone()),
-        None => (Prompt { public: public_text(arguments)?, private: text.clone() }, Passages::default()),
-    };
-    let tokens = asking.read((&conversation, &passages), &prompt, 1)?;
-    let uncovered = tokens.uncovered(&asking.model);
-    look_at_coverage(arguments, &uncovered)?;
-    let mut client = asking.connect()?;
-    let (mut prompt, mut passages, mut found) = (prompt, passages, None);
-    if let Some(content) = asking.find(&text, &mut found)? {
-        prompt = asking.question(&content, &text)?;
-        passages = asking.passages();
-    }
-    let tokens = asking.read((&conversation, &passages), &prompt, asking.chunk(&client))?;
-    look_at_passages(&uncovered, &tokens.uncovered(&asking.model));
-    let said = asking.say(&mut client, &mut conversation, tokens, told);
-    told.found = found;
-    // With the keys.
-    told.usage = client.usage();
-    said?;
-    if !arguments.json {
-        told.describe(client.description().chunk());
-    }
-    told.check()
+    if arguments.interactive { asking.talk() } else { asking.once(told) }
 }
 
 /// What is asked for, by whom.
@@ -254,10 +235,10 @@ impl Asking<'_> {
         &mut self,
         client: &mut ServiceClient<ChatClient>,
         conversation: &mut Conversation,
-        tokens: PromptTokens,
+        (tokens, wanted): (PromptTokens, Wanted),
         told: &mut Told,
     ) -> anyhow::Result<()> {
-        conversation.begin(client.half(), tokens, self.wanted.clone())?;
+        conversation.begin(client.half(), tokens, wanted)?;
         let begun = conversation.generation().map(|new| (new.text().to_vec(), new.sampler().clone()));
         let (prompt, sampler) = begun.context("no text was begun")?;
         let mut printed = Printed::new(self.arguments.json);
@@ -330,15 +311,6 @@ fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Resu
     Ok(())
 }
 
-/// Warns of such tokens in passages. Whether they are there depends on what was found, so nothing is refused.
-fn look_at_passages(question: &[String], all: &[String]) {
-    if all.len() > question.len() {
-        note(
-            "warning     the preparation of this model never ran some tokens of the passages; the answer may be wrong",
-        );
-    }
-}
-
 /// Asks one question. The line about the bytes of a query is printed for the first pass only.
 pub fn ask(
     client: &mut ServiceClient<ChatClient>,
@@ -382,21 +354,4 @@ fn public_text(arguments: &Arguments) -> anyhow::Result<String> {
 
 fn read(path: &Path) -> anyhow::Result<String> {
     unspoken_files::read_text(path).with_context(|| format!("--public-file: cannot read {}", path.display()))
-}
-
-fn private_text(arguments: &Arguments) -> anyhow::Result<String> {
-    if let Some(text) = &arguments.private {
-        return Ok(text.clone());
-    }
-    if io::stdin().is_terminal() {
-        note("private text, ended by Ctrl-D on a line of its own:");
-    }
-    let failed = "cannot read the private text from standard input";
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text).context(failed)?;
-    let mut text = unspoken_files::decode_text(text).context(failed)?;
-    // A line break at the end is the terminal's, not the text's.
-    let length = text.strip_suffix('\n').map_or(text.len(), str::len);
-    text.truncate(length);
-    Ok(text)
 }

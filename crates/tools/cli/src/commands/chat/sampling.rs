@@ -1,5 +1,7 @@
 //! Options of how tokens are chosen.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
 use unspoken_llama_model::{MAX_ALTERNATIVES, Sampling};
 
@@ -47,6 +49,12 @@ pub struct SamplingOptions {
 impl SamplingOptions {
     /// The options of the library, checked for a vocabulary.
     pub fn sampling(&self, vocabulary: usize) -> anyhow::Result<Sampling> {
+        let mut logit_bias = BTreeMap::new();
+        for &(token, bias) in &self.logit_bias {
+            if let Some(other) = logit_bias.insert(token, bias) {
+                anyhow::bail!("--logit-bias: found {other} and {bias} for token {token}, needed one number");
+            }
+        }
         let sampling = Sampling {
             temperature: self.temperature,
             top_k: self.top_k,
@@ -56,7 +64,7 @@ impl SamplingOptions {
             repetition_penalty: self.repetition_penalty,
             presence_penalty: self.presence_penalty,
             frequency_penalty: self.frequency_penalty,
-            logit_bias: self.logit_bias.iter().copied().collect(),
+            logit_bias,
             log_probabilities: self.logprobs,
         };
         sampling.check(vocabulary)?;

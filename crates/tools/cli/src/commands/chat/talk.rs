@@ -132,7 +132,7 @@ impl Asking<'_> {
         let tokens = self.read((conversation, &self.passages()), &prompt, self.chunk(client))?;
         look_at_coverage(self.arguments, &tokens.uncovered(&self.model))?;
         let mut told = Told::default();
-        self.say(client, conversation, tokens, &mut told)?;
+        self.say(client, conversation, (tokens, self.wanted.clone()), &mut told)?;
         told.found = found;
         if self.arguments.json {
             println!("{}", told.object(None));
@@ -145,7 +145,7 @@ impl Asking<'_> {
     }
 
     /// Ends the session, if the service can be reached.
-    fn close(&mut self, client: &mut ServiceClient<ChatClient>, conversation: &mut Conversation) {
+    pub(super) fn close(&mut self, client: &mut ServiceClient<ChatClient>, conversation: &mut Conversation) {
         conversation.close();
         if let Some(question) = conversation.question() {
             let mut seen = Seen::default();

@@ -143,6 +143,15 @@ impl Told {
     }
 }
 
+/// What is printed with `--json` for one text, or for several `choices` of it.
+pub fn object(told: &[Told], choices: bool, error: Option<&anyhow::Error>) -> Value {
+    if choices {
+        let all: Vec<Value> = told.iter().map(|choice| choice.object(None)).collect();
+        return json!({ "choices": all, "error": error.map(|error| format!("{error:#}")) });
+    }
+    told.first().unwrap_or(&Told::default()).object(error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,5 +183,10 @@ mod tests {
             (&json!([]), &Value::Null, &json!("no service"))
         );
         assert_eq!(told(&[5, 6]).object(None)["error"], Value::Null);
+        let cause = anyhow::anyhow!("cause");
+        let several = super::object(&[told(&[5, 6]), told(&[5, 7])], true, Some(&cause));
+        assert_eq!((&several["choices"][1]["tokens"], &several["error"]), (&json!([5, 6]), &json!("cause")));
+        assert_eq!(super::object(&[told(&[5, 6])], false, None), told(&[5, 6]).object(None));
+        assert_eq!(super::object(&[], false, Some(&cause))["error"], "cause");
     }
 }

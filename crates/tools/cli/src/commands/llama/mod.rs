@@ -1,6 +1,8 @@
 //! `unspoken llama`
 
 mod calibration;
+mod choices;
+mod clients;
 mod drafts;
 mod fitness;
 mod outcome;

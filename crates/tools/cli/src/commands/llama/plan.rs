@@ -15,6 +15,8 @@ use unspoken_offers::preparation;
 use unspoken_rlwe::{KeyBundle, KeyPlan};
 use unspoken_server::Timeouts;
 
+use super::clients;
+
 /// Plan the encrypted pass of a model: levels, bootstraps, predicted time and memory
 ///
 /// It is the pass that `unspoken serve --chat` runs, in chunks of --private over --chunks tokens, counted step by step
@@ -58,6 +60,9 @@ pub struct Arguments {
     /// Speed of the network of each process, in Gbit/s
     #[arg(long, value_name = "GBIT", default_value_t = 10.0, requires = "processes")]
     network_gbit: f64,
+    /// Also predict N clients that ask at the same time, at most 1000; several numbers with commas
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1000))]
+    clients: Vec<u64>,
     /// Show each operation
     #[arg(long)]
     explain: bool,
@@ -307,6 +312,7 @@ impl Planned {
             "seconds": sums.seconds, "bootstrap_seconds": sums.bootstrap_seconds,
             "exceeds_answer_timeout": self.may_exceed(answer_seconds()), "memory": memory,
             "processes": self.spread.iter().map(processes).collect::<Vec<_>>(),
+            "clients": clients::objects(&arguments.clients, sums.seconds, &self.memory),
             "total_bytes": self.total_bytes(), "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
         })
     }
@@ -353,6 +359,7 @@ impl Planned {
                 println!("{count:>9} {seconds:>9.1} {:>9.2} {parts:>9} {sent:>9.2}", sums.seconds / seconds);
             }
         }
+        clients::describe(&arguments.clients, sums.seconds, &self.memory);
         println!();
         let gigabytes = |bytes: u64| bytes as f64 / GIGABYTE;
         println!("{:<30} {:>9.2} GB", format!("{keys} keys as they are sent"), gigabytes(*wire));

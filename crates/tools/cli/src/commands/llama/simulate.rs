@@ -10,6 +10,7 @@ use unspoken_llama_files::LoadedModel;
 use unspoken_llama_model::round_weights;
 
 use super::ModelArguments;
+use super::choices::ChoiceArguments;
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -24,8 +25,8 @@ use unspoken_offers::preparation::load;
 /// times the largest value of the result's coordinate or head. With --scale, the engine's operations at that scale and
 /// its bootstraps give the noise. Prints the perplexity at each precision (Table 3 of "Private Llama inference") beside
 /// the perplexity of the model in the clear, how often both name the same most likely token, and how many values left
-/// the intervals of their polynomials; then the degrees and intervals (Table 4). Use text that `unspoken llama prepare`
-/// has not seen.
+/// the intervals of their polynomials; then the degrees and intervals (Table 4). With --temperature it also compares
+/// tokens that are chosen at random, with the same random numbers. Use text that `unspoken llama prepare` has not seen.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -54,6 +55,8 @@ pub struct Arguments {
     /// Parameter set whose ring and keys have the noise, for --scale
     #[arg(long, value_name = "NAME", default_value = "n16_boot_depth10_scale50")]
     preset: String,
+    #[command(flatten)]
+    choices: ChoiceArguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -107,11 +110,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let results = simulation.compare(&kinds, &samples, progress)?;
     bars.finish();
+    let chosen = arguments.choices.compare(&simulation, &kinds, &samples, &mut bars)?;
+    bars.finish();
     let (clear, simulated) = (&results[0], &results[1..]);
     if arguments.json {
-        println!("{}", object(&design, &noises, clear, simulated));
+        let mut object = object(&design, &noises, clear, simulated);
+        object["choices"] = chosen.map_or(Value::Null, |chosen| chosen.object(&noises));
+        println!("{object}");
     } else {
         describe(&design, &noises, clear, simulated);
+        chosen.iter().for_each(|chosen| chosen.describe(&noises));
     }
     Ok(())
 }
