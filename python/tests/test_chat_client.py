@@ -153,7 +153,7 @@ class Choices(Connection):
         return generation
 
     def proceed(self, generation):
-        if generation is self.begun[0][0]:
+        if any(generation is begun[0] for begun in self.begun):
             self.ended = True
             return None
         seed = generation.statistics["seed"]

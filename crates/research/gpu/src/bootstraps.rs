@@ -144,9 +144,9 @@ fn together(preset: &str, server: &Server, device: &Device) -> anyhow::Result<Va
         let bytes = (all - matrices) + matrices / clients;
         json!({ "clients": clients, "h100_ms_of_memory": bytes as f64 / H100[1] * 1e3 })
     };
+    let each = [1, 2, 4, 8, 16].map(each);
     Ok(json!({
-        "part": "clients", "preset": preset, "bytes": all, "bytes_of_matrices": matrices,
-        "each": [1, 2, 4, 8, 16].map(each),
+        "part": "clients", "preset": preset, "bytes": all, "bytes_of_matrices": matrices, "each": each,
     }))
 }
 
