@@ -53,6 +53,9 @@ FAMILIES = {
     "phi3": {"model_type": "phi3", "attention_bias": False, "rms_norm_eps": 1e-05, "rope_theta": 10000.0}
     | {"partial_rotary_factor": 0.5, "rope_scaling": None, "sliding_window": 12, "tie_word_embeddings": False}
     | {"original_max_position_embeddings": 128},
+    # A window that is shorter than the tokens: within it, transformers and we agree.
+    "mistral": {"model_type": "mistral", "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "head_dim": 8}
+    | {"sliding_window": 12, "tie_word_embeddings": False},
     "qwen3": {"model_type": "qwen3", "attention_bias": False, "head_dim": 12} | QWEN,
 }
 # Names of tensors of a layer in GGUF files of llama.cpp.

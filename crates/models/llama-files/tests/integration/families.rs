@@ -132,6 +132,14 @@ fn smollm3_gives_the_logits_of_transformers() {
 }
 
 #[test]
+fn mistral_gives_the_logits_of_transformers() {
+    let model = load(&file("mistral", ""), None).unwrap().model;
+    // The window bounds the context.
+    assert_eq!((&model.config.attention, model.config.context), (&Attention::default(), 12));
+    agrees(model, "mistral");
+}
+
+#[test]
 fn phi3_gives_the_logits_of_transformers() {
     let model = load(&file("phi3", ""), None).unwrap().model;
     // Half of the coordinates of a head are turned. The window bounds the context.
