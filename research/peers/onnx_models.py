@@ -79,18 +79,19 @@ def residual():
     return with_statistics(Function(forward, **layers, **{f"norm{i}": nn.BatchNorm2d(4) for i in (1, 2, 3)}))
 
 
-def norm_first():
-    return with_statistics(
-        nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 3, 3, groups=1), nn.Flatten(), nn.Linear(12, 2))
-    )
+def norm_first(padding=0):
+    layers = [nn.BatchNorm2d(2), nn.Conv2d(2, 4, 3, padding=padding, groups=2), nn.Flatten()]
+    return with_statistics(nn.Sequential(*layers, nn.Linear(16 + 48 * padding, 2)))
 
 
 def with_statistics(net):
-    """The network with random statistics of its batch normalisations."""
+    """The network with random weights and statistics of its normalisations."""
     for layer in net.modules():
-        if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
-            for tensor in (layer.running_mean, layer.weight.data, layer.bias.data):
-                nn.init.uniform_(tensor, -1, 1)
+        if isinstance(layer, (nn.BatchNorm2d, nn.LayerNorm)):
+            nn.init.uniform_(layer.weight.data, -1, 1)
+            nn.init.uniform_(layer.bias.data, -1, 1)
+        if isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.running_mean, -1, 1)
             nn.init.uniform_(layer.running_var, 0.5, 2)
     return net
 
@@ -108,7 +109,7 @@ def sequence():
 
 def normed():
     layers = [nn.Linear(4, 6), nn.LayerNorm(6), nn.GELU(), nn.Linear(6, 5), nn.GELU(approximate="tanh")]
-    return nn.Sequential(*layers, nn.LayerNorm(5), nn.Linear(5, 2))
+    return with_statistics(nn.Sequential(*layers, nn.LayerNorm(5), nn.Linear(5, 2)))
 
 
 def embedding():
@@ -184,6 +185,7 @@ TORCH = {
     "residual-17": (residual, lambda: [random(3, 6, 6)], 17, False, {"keep": True}),
     "residual-18": (residual, lambda: [random(3, 6, 6)], 18, True, {}),
     "norm-first-13": (norm_first, lambda: [random(2, 4, 4)], 13, False, {"keep": True}),
+    "norm-padded-13": (lambda: norm_first(1), lambda: [random(2, 4, 4)], 13, False, {"keep": True}),
     "depthwise-13": (depthwise, lambda: [random(4, 5, 6)], 13, False, {}),
     "sequence-17": (sequence, lambda: [random(2, 9)], 17, False, {}),
     "normed-11": (normed, lambda: [random(4)], 11, False, {}),

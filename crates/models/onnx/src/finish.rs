@@ -41,7 +41,7 @@ pub struct FinishStep {
 #[derive(Clone, Debug)]
 pub enum Finish {
     /// An operation that a network may also have, such as the other class's probability `1 - p`.
-    Compute(Operation),
+    Compute(Box<Operation>),
     /// `exp(x) / sum(exp(x))` along an axis.
     Softmax {
         /// The axis.
@@ -80,8 +80,8 @@ pub enum Finish {
     Integer,
     /// Integers as numbers.
     Number,
-    /// The winner of the votes for each pair of classes, as an integer. Pairs are in the order (0, 1), (0, 2), .., (1, 2),
-    /// .., and a number above 0 is a vote for the first of the pair.
+    /// The winner of the votes for each pair of classes, as an integer. Pairs are in the order (0, 1), (0, 2), ..,
+    /// (1, 2), .., and a number above 0 is a vote for the first of the pair.
     Votes {
         /// The number of classes.
         classes: usize,

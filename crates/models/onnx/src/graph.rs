@@ -10,8 +10,8 @@ pub type Tensor = ArcArray<f32, IxDyn>;
 
 /// A network that was read from an ONNX model.
 ///
-/// Each tensor has a batch axis in front, which no shape here contains: no operation mixes the rows of a batch. Axes are
-/// counted without it, so axis 0 is the first axis of a row.
+/// Each tensor has a batch axis in front, which no shape here contains: no operation mixes the rows of a batch. Axes
+/// are counted without it, so axis 0 is the first axis of a row.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub(crate) inputs: Vec<Input>,
@@ -88,7 +88,7 @@ pub struct Node {
     pub name: String,
     /// The operator in the model, or the last one of those that were fused.
     pub op: String,
-    /// The name of the output in the model. One of `Split` may belong to several nodes.
+    /// The name of the output in the model. Several nodes have the same if they are one node of the model.
     pub output: String,
     /// What is computed.
     pub operation: Operation,

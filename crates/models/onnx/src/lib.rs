@@ -24,7 +24,7 @@ pub use graph::{Conv, Input, InputKind, LayerNorm, Linear, Network, Node, Operat
 use read::Folder;
 
 mod proto {
-    #![allow(missing_docs, clippy::doc_markdown)]
+    #![allow(missing_docs, clippy::enum_variant_names)]
     include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 }
 

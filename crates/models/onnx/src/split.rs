@@ -49,7 +49,10 @@ impl Sides<'_> {
 
     /// Marks sigmoids that only light steps follow, all of whose operands are the client's: probabilities.
     fn mark_final_sigmoids(&mut self) {
-        let sigmoid = |step: &Step| matches!(step.work, Work::Compute(Operation::Activation(Activation::Sigmoid)));
+        let sigmoid = |step: &Step| match &step.work {
+            Work::Compute(operation) => matches!(**operation, Operation::Activation(Activation::Sigmoid)),
+            Work::Finish(_) => false,
+        };
         let mut candidates: Vec<bool> = self.client.clone();
         for (value, step) in self.steps() {
             let after_another = step.inputs.iter().any(|&input| candidates[input]);
@@ -111,7 +114,7 @@ fn is_light(step: &Step) -> bool {
     match &step.work {
         Work::Finish(_) => true,
         Work::Compute(operation) => matches!(
-            operation,
+            **operation,
             Operation::Affine { .. }
                 | Operation::Add
                 | Operation::Sub
@@ -130,10 +133,8 @@ fn assemble(lowered: Lowered, client: &[bool]) -> Result<Network, OnnxError> {
     let sides = Sides { lowered: &lowered, client: client.to_vec() };
     let results = sides.results();
     let mut numbers = vec![0; client.len()];
-    let mut next = 0;
-    for value in (0..client.len()).filter(|&value| !client[value]) {
-        numbers[value] = next;
-        next += 1;
+    for (number, value) in (0..client.len()).filter(|&value| !client[value]).enumerate() {
+        numbers[value] = number;
     }
     let outputs =
         lowered.outputs.iter().map(|(name, value)| output_of(&lowered, client, &results, name, *value)).collect();
@@ -150,7 +151,7 @@ fn node_of(step: Step, numbers: &[usize]) -> Result<Node, OnnxError> {
         return Err(not_at_the_end(&step.op).at(place));
     };
     let inputs = step.inputs.into_iter().map(|value| ValueId(numbers[value])).collect();
-    Ok(Node { name: step.name, op: step.op, output: step.output, operation, inputs, shape: step.shape })
+    Ok(Node { name: step.name, op: step.op, output: step.output, operation: *operation, inputs, shape: step.shape })
 }
 
 /// The steps of the client for one output.

@@ -50,7 +50,7 @@ fn into_operand(fusion: &mut Fusion, value: usize, operand: usize) -> Option<Cha
         }
         _ => return None,
     };
-    fusion.may_copy(copied).then_some(Change::Compute(merged, inputs))
+    fusion.may_copy(copied).then_some(Change::Compute(Box::new(merged), inputs))
 }
 
 /// A product with constants takes an affine step before it, if nothing else needs that one's value.
@@ -68,5 +68,5 @@ fn take_operand(fusion: &mut Fusion, value: usize, operand: usize) -> Option<Cha
         Operation::Conv(conv) => (conv.weight.len(), Operation::Conv(before_conv(conv, scale, shift)?)),
         _ => return None,
     };
-    fusion.may_copy(copied).then_some(Change::Compute(merged, vec![inner]))
+    fusion.may_copy(copied).then_some(Change::Compute(Box::new(merged), vec![inner]))
 }

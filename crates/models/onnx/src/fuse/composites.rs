@@ -9,7 +9,7 @@ use crate::graph::{LayerNorm, Operation};
 use crate::lower::Work;
 
 /// How far constants of exporters are from the exact ones, relative.
-const TOLERANCE: f64 = 1e-4;
+const TOLERANCE: f64 = 1e-6;
 
 /// The change of a step, if it is the last of a composition.
 pub(super) fn change(fusion: &mut Fusion, place: usize) -> Option<Change> {
@@ -83,8 +83,8 @@ fn gelu_product(fusion: &Fusion, value: usize) -> Option<(usize, Activation, f64
     gelu_of(fusion, left, right).or_else(|| gelu_of(fusion, right, left))
 }
 
-/// `t * x` times `s * (1 + erf(x / sqrt(2)))`, or with the approximation by a hyperbolic tangent: `x`, which GELU it is,
-/// and the factor of the GELU.
+/// `t * x` times `s * (1 + erf(x / sqrt(2)))`, or with the approximation by a hyperbolic tangent: `x`, which GELU it
+/// is, and the factor of the GELU.
 fn gelu_of(fusion: &Fusion, left: usize, right: usize) -> Option<(usize, Activation, f64)> {
     let (scale, shift) = uniform(fusion, right)?;
     if scale != shift {
@@ -138,7 +138,7 @@ fn layer_norm(fusion: &Fusion, difference: usize, reciprocal: usize) -> Option<C
     (scale == 1.0 && base == difference && same).then(|| {
         let one = |number: f32| ArcArray::from_elem(IxDyn(&vec![1; row.len()]), number);
         let norm = LayerNorm { axes, epsilon: epsilon as f32, scale: one(1.0), shift: one(0.0) };
-        Change::Compute(Operation::LayerNorm(norm), vec![x])
+        Change::Compute(Box::new(Operation::LayerNorm(norm)), vec![x])
     })
 }
 
@@ -181,7 +181,7 @@ fn operand(fusion: &Fusion, value: usize) -> Option<usize> {
 }
 
 fn activation(activation: Activation, operand: usize) -> Change {
-    Change::Compute(Operation::Activation(activation), vec![operand])
+    Change::Compute(Box::new(Operation::Activation(activation)), vec![operand])
 }
 
 fn power(exponent: f32) -> Activation {

@@ -48,8 +48,8 @@ pub(super) fn after_conv(conv: &Conv, scale: &Tensor, shift: &Tensor) -> Option<
     Some(Conv { weight, bias, ..conv.clone() })
 }
 
-/// A factor and a summand for each channel, then a convolution. With padding, zeros are added after the summand, so only
-/// a factor can go into the convolution.
+/// A factor and a summand for each channel, then a convolution. With padding, zeros are added after the summand, so
+/// only a factor can go into the convolution.
 pub(super) fn before_conv(conv: &Conv, scale: &Tensor, shift: &Tensor) -> Option<Conv> {
     let (outputs, of_group) = (conv.weight.shape()[0], conv.weight.shape()[1]);
     let channels = of_group * conv.groups;

@@ -15,7 +15,7 @@ const MAX_PASSES: usize = 32;
 /// What becomes of a step.
 pub(super) enum Change {
     /// It computes this from other values.
-    Compute(Operation, Vec<usize>),
+    Compute(Box<Operation>, Vec<usize>),
     /// It is another value.
     Same(usize),
 }

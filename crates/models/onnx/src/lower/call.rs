@@ -15,6 +15,8 @@ pub(crate) struct Call<'a> {
     pub attributes: Attributes<'a>,
     /// The operands; none where one is left out.
     pub inputs: Vec<Option<Value>>,
+    /// The place of the output that is being computed.
+    pub output: usize,
     pub state: &'a mut State,
 }
 
@@ -150,7 +152,7 @@ impl Call<'_> {
     /// # Errors
     /// If a row of the value would be too large.
     pub fn compute(&mut self, operation: Operation, inputs: &[&Data], shape: Vec<usize>) -> Result<Data, Refusal> {
-        self.push(Work::Compute(operation), inputs, shape, Kind::Number)
+        self.push(Work::Compute(Box::new(operation)), inputs, shape, Kind::Number)
     }
 
     /// Adds a step that only a client computes, and returns its value.
@@ -173,7 +175,7 @@ impl Call<'_> {
             let found = format!("another shape of {}", kind_name(data.kind));
             return Err(Refusal::new(found, "another shape of numbers or labels", "reshape the inputs before"));
         }
-        self.push(Work::Compute(Operation::Reshape), &[&data], shape, data.kind)
+        self.push(Work::Compute(Box::new(Operation::Reshape)), &[&data], shape, data.kind)
     }
 
     fn push(&mut self, work: Work, inputs: &[&Data], shape: Vec<usize>, kind: Kind) -> Result<Data, Refusal> {
@@ -182,7 +184,7 @@ impl Call<'_> {
         self.state.steps.push(Step {
             name: self.node.name.clone(),
             op: self.node.op_type.clone(),
-            output: self.node.output.first().cloned().unwrap_or_default(),
+            output: self.node.output.get(self.output).cloned().unwrap_or_default(),
             work,
             inputs: inputs.iter().map(|data| data.id).collect(),
             shape: shape.clone(),

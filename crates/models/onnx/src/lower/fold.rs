@@ -34,6 +34,11 @@ pub(super) fn fold(call: &mut Call) -> Result<Option<Vec<Value>>, Refusal> {
         "Expand" => expand(call)?,
         op @ ("Add" | "Sub" | "Mul" | "Div") => binary(call, op)?,
         "Neg" => map(call, |number| -number)?,
+        op @ ("Equal" | "Gemm" | "MatMul" | "Max" | "Min" | "Pow" | "ReduceMean" | "ReduceSum" | "Where") => {
+            let needed = "an operand that depends on the inputs";
+            let remedy = "export with `do_constant_folding=True`, or compute the constant before the export";
+            return Err(Refusal::new(format!("the operator {op} of constants alone"), needed, remedy));
+        }
         op => {
             let function = table::function(op)?;
             map(call, |number| function.apply(number, 0.0))?
@@ -78,7 +83,8 @@ fn filled(call: &mut Call) -> Result<Constant, Refusal> {
         Some(value) => return Err(Refusal::broken(value.name(), "one element")),
         None => return Ok(Constant::Float(ArcArray::zeros(IxDyn(&shape)))),
     };
-    Ok(for_each_type!(value, array => ArcArray::from_elem(IxDyn(&shape), array[0].clone())))
+    let wrong = || Refusal::broken("a value that does not fit the shape", "one element");
+    Ok(for_each_type!(value, array => array.broadcast(IxDyn(&shape)).ok_or_else(wrong)?.to_owned().into_shared()))
 }
 
 /// `Cast`.

@@ -65,7 +65,7 @@ pub(crate) enum Value {
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// What can be computed on encrypted numbers.
-    Compute(Operation),
+    Compute(Box<Operation>),
     /// What only the client can compute.
     Finish(Finish),
 }
@@ -143,7 +143,7 @@ fn lower_node(node: &NodeProto, folder: &Folder, state: &mut State, names: &mut 
     }
     let inputs = node.input.iter().map(|name| names.find(name)).collect::<Result<_, _>>()?;
     let attributes = Attributes::of(&node.attribute, folder)?;
-    let mut call = Call { node, attributes, inputs, state };
+    let mut call = Call { node, attributes, inputs, output: 0, state };
     let outputs = table::lower(&mut call)?;
     call.attributes.check_all_understood()?;
     if state.steps.len() > MAX_ITEMS {

@@ -123,7 +123,8 @@ pub(super) fn split(call: &mut Call) -> Result<Vec<Value>, Refusal> {
     }
     let mut start = 0;
     let mut values = Vec::new();
-    for piece in sizes {
+    for (output, piece) in sizes.into_iter().enumerate() {
+        call.output = output;
         let places = (start..start + piece).collect();
         values.push(Value::Data(select(call, data.clone(), axis, places)?));
         start += piece;

@@ -3,12 +3,12 @@
 use ndarray::Ix2;
 
 use super::classes::{labelled, labels_of, no_features, no_transform, tensor, unknown_transform};
-use super::elementwise::power_of;
+use super::elementwise::{affine, power_of, uniform};
 use super::linear::linear;
 use super::{Call, Data, Kind, Value};
 use crate::error::Refusal;
 use crate::finish::Finish;
-use crate::graph::Tensor;
+use crate::graph::{Operation, Tensor};
 use crate::limits::{MAX_ROW, product};
 
 /// A kernel: `(gamma * <x, v> + shift)^degree`, or `<x, v>`.
@@ -69,14 +69,15 @@ pub(super) fn classifier(call: &mut Call) -> Result<Vec<Value>, Refusal> {
     Ok(vec![Value::Data(label), Value::Data(scores)])
 }
 
-/// The scores of both classes from the score of their pair. As in onnxruntime, the score of the second class is positive
-/// where the first class wins.
+/// The scores of both classes from the score of their pair. As in onnxruntime, the score of the second class is
+/// positive where the first class wins.
 fn both_classes(call: &mut Call, score: &Data, all_positive: bool) -> Result<Data, Refusal> {
     if all_positive {
         let found = "two classes whose coefficients are all positive";
         return Err(Refusal::new(found, "coefficients of both signs", "train with both classes"));
     }
-    linear(call, score, tensor(&[2, 1], vec![-1.0, 1.0])?, None)
+    let negative = affine(call, score, uniform(-1.0, &score.shape), uniform(0.0, &score.shape))?;
+    call.compute(Operation::Concat { axis: 0 }, &[&negative, score], vec![2])
 }
 
 /// The matrix from values of the kernel to a score for each pair of classes.

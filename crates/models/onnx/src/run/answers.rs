@@ -38,7 +38,8 @@ fn row_shape(answer: &Answer) -> &[usize] {
 }
 
 fn apply(step: &FinishStep, operands: Vec<Answer>) -> Result<Answer, OnnxError> {
-    if let (Finish::Compute(Operation::Reshape), [answer]) = (&step.finish, &operands[..]) {
+    let reshapes = matches!(&step.finish, Finish::Compute(operation) if matches!(**operation, Operation::Reshape));
+    if let (true, [answer]) = (reshapes, &operands[..]) {
         return reshape(answer, &step.shape);
     }
     if let (Finish::Number | Finish::Label(_), [Answer::Integers(integers)]) = (&step.finish, &operands[..]) {

@@ -38,7 +38,7 @@ impl Window2 {
         })
     }
 
-    /// Calls with the place in the kernel, and the place in the image, for each element of a window that is not padding.
+    /// Calls with the place in the kernel and the place in the image for each element of a window that is no padding.
     fn each(&self, image: &Image, row: usize, column: usize, mut call: impl FnMut(usize, usize)) {
         let place = |axis: usize, start: usize, step: usize, size: usize| {
             let padded = start * self.stride[axis] + step * self.dilation[axis];
