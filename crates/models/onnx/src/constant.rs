@@ -60,6 +60,16 @@ impl Constant {
         }
     }
 
+    /// Bytes of an element, texts without their characters.
+    pub fn width(&self) -> usize {
+        match self {
+            Constant::Float(_) => size_of::<f32>(),
+            Constant::Int(_) => size_of::<Whole>(),
+            Constant::Bool(_) => size_of::<bool>(),
+            Constant::Text(_) => size_of::<String>(),
+        }
+    }
+
     /// How messages call the constant.
     pub fn name(&self) -> String {
         let kind = match self {

@@ -13,7 +13,7 @@ pub(crate) const MAX_ELEMENTS: usize = 1 << 29;
 /// Numbers of one row of a batch, in any tensor.
 pub(crate) const MAX_ROW: usize = 1 << 24;
 /// Bytes of all constants together that are computed while the model is read.
-pub(crate) const MAX_FOLDED_BYTES: usize = 1 << 29;
+pub(crate) const MAX_FOLDED_BYTES: usize = 1 << 28;
 /// Bytes of a name of the model.
 pub(crate) const MAX_NAME_BYTES: usize = 1 << 10;
 

@@ -197,7 +197,7 @@ impl Call<'_> {
     /// # Errors
     /// If it is too large, or all together are.
     pub fn count_folded(&mut self, shape: &[usize], width: usize) -> Result<(), Refusal> {
-        let bytes = product(shape, MAX_FOLDED_BYTES / 2 / width)? * width;
+        let bytes = product(shape, MAX_FOLDED_BYTES / width)? * width;
         self.state.folded += bytes;
         if self.state.folded <= MAX_FOLDED_BYTES {
             return Ok(());

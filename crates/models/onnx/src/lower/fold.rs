@@ -77,12 +77,12 @@ fn filled(call: &mut Call) -> Result<Constant, Refusal> {
     let shape: Option<Vec<usize>> =
         call.constant(0)?.ints()?.into_iter().map(|size| usize::try_from(size).ok()).collect();
     let shape = shape.ok_or_else(|| Refusal::broken("a negative size", "sizes of 0 or more"))?;
-    call.count_folded(&shape, size_of::<Whole>())?;
     let value = match call.attributes.tensor("value")? {
         Some(value) if value.shape() == [1] => value,
         Some(value) => return Err(Refusal::broken(value.name(), "one element")),
-        None => return Ok(Constant::Float(ArcArray::zeros(IxDyn(&shape)))),
+        None => Constant::Float(crate::constant::list_of(vec![0.0])),
     };
+    call.count_folded(&shape, value.width())?;
     let wrong = || Refusal::broken("a value that does not fit the shape", "one element");
     Ok(for_each_type!(value, array => array.broadcast(IxDyn(&shape)).ok_or_else(wrong)?.to_owned().into_shared()))
 }
@@ -93,7 +93,10 @@ fn cast(call: &mut Call) -> Result<Constant, Refusal> {
     call.attributes.int("saturate")?;
     let constant = call.constant(0)?;
     let (to, _) = target_type(call)?;
-    call.count_folded(constant.shape(), size_of::<Whole>())?;
+    let same = matches!((&constant, to), (Constant::Float(_), Kind::Number) | (Constant::Int(_), Kind::Integer));
+    if !same {
+        call.count_folded(constant.shape(), size_of::<Whole>())?;
+    }
     let fails = |from: &str| Refusal::new(format!("a conversion of {from}"), "of numbers", "remove the conversion");
     match (constant, to) {
         (Constant::Float(array), Kind::Number) => Ok(Constant::Float(array)),
@@ -141,7 +144,7 @@ fn reshape(call: &mut Call) -> Result<Constant, Refusal> {
         shape[axis] = old.iter().product::<usize>().checked_div(known).unwrap_or(0);
     }
     if !constant.is_in_order() {
-        call.count_folded(&old, size_of::<Whole>())?;
+        call.count_folded(&old, constant.width())?;
     }
     constant.reshape(&shape)
 }
@@ -183,7 +186,7 @@ fn concat(call: &mut Call) -> Result<Constant, Refusal> {
     let missing = || Refusal::broken("no `axis`", "the axis along which the operands are joined");
     let axis = axis_of(call.attributes.int("axis")?.ok_or_else(missing)?, parts[0].shape().len())?;
     for part in &parts {
-        call.count_folded(part.shape(), size_of::<Whole>())?;
+        call.count_folded(part.shape(), part.width())?;
     }
     let wrong = || Refusal::broken("constants of other shapes or types", "constants that differ along one axis");
     if parts.iter().all(|part| matches!(part, Constant::Float(_))) {
@@ -202,7 +205,7 @@ fn concat(call: &mut Call) -> Result<Constant, Refusal> {
 fn slice(call: &mut Call) -> Result<Constant, Refusal> {
     let mut constant = call.constant(0)?;
     for part in slices::parts(call, constant.shape().len())? {
-        call.count_folded(constant.shape(), size_of::<Whole>())?;
+        call.count_folded(constant.shape(), constant.width() + size_of::<usize>())?;
         let places = part.places(constant.shape()[part.axis])?;
         constant = constant.select(part.axis, &places);
     }
@@ -219,7 +222,7 @@ fn gather(call: &mut Call) -> Result<Constant, Refusal> {
     let places = slices::places_of(index, constant.shape()[axis])?;
     let mut shape = constant.shape().to_vec();
     shape[axis] = places.len();
-    call.count_folded(&shape, size_of::<Whole>())?;
+    call.count_folded(&shape, constant.width())?;
     let selected = constant.select(axis, &places);
     if !single {
         return Ok(selected);
@@ -236,7 +239,7 @@ fn expand(call: &mut Call) -> Result<Constant, Refusal> {
         call.constant(1)?.ints()?.into_iter().map(|size| usize::try_from(size).ok()).collect();
     let target = target.ok_or_else(|| Refusal::broken("a negative size", "sizes of 0 or more"))?;
     let shape = common_shape(constant.shape(), &target)?;
-    call.count_folded(&shape, size_of::<Whole>())?;
+    call.count_folded(&shape, constant.width())?;
     let wrong = || Refusal::broken("a constant that does not fit the shape", "sizes that are equal or 1");
     Ok(for_each_type!(constant, array => array.broadcast(IxDyn(&shape)).ok_or_else(wrong)?.to_owned().into_shared()))
 }
@@ -246,7 +249,7 @@ fn binary(call: &mut Call, op: &str) -> Result<Constant, Refusal> {
     call.check_operands(2, 2)?;
     let (left, right) = (call.constant(0)?, call.constant(1)?);
     let shape = common_shape(left.shape(), right.shape())?;
-    call.count_folded(&shape, size_of::<Whole>())?;
+    call.count_folded(&shape, left.width())?;
     match (left, right) {
         (Constant::Float(left), Constant::Float(right)) => {
             let result = zipped(&left, &right, &shape, |left, right| Ok(of_numbers(op, *left, *right)))?;

@@ -43,7 +43,11 @@ fn row_of(target: &[Whole], row: &[usize], batch: Option<usize>, zero_is_zero: b
         Whole::Batch => true,
         Whole::Known(0) => !zero_is_zero,
         Whole::Known(-1) => inferred.is_none(),
-        Whole::Known(size) => batch.is_some_and(|batch| usize::try_from(size) == Ok(batch)),
+        Whole::Known(size) => match batch {
+            Some(batch) => usize::try_from(size) == Ok(batch),
+            // Exporters write the rows of their example. With other rows the model would be wrong, so these are all.
+            None => size > 0 && inferred.is_none(),
+        },
     };
     if is_batch && shape.iter().product::<usize>() == elements { Ok(shape) } else { Err(wrong_target(target, row)) }
 }

@@ -152,6 +152,21 @@ fn shapes_that_exporters_compute_are_worked_out() {
 }
 
 #[test]
+fn the_rows_of_an_example_stand_for_the_batch() {
+    let reshaped = |target: &[i64]| {
+        let nodes = [node("Reshape", &["x", "target"], &["y"])];
+        read(&model(&[4, 3], &nodes, &[integers("target", target)])).map(|network| network.outputs()[0].shape.clone())
+    };
+    for target in [&[1, 12][..], &[5, 12], &[0, -1], &[-1, 12]] {
+        assert_eq!(reshaped(target).expect("a shape"), [12], "{target:?}");
+    }
+    // These mix rows, or would for another number of rows.
+    for target in [&[1, -1][..], &[-1, 6], &[12, -1], &[2, 6], &[12]] {
+        assert!(reshaped(target).is_err(), "{target:?}");
+    }
+}
+
+#[test]
 fn powers_have_names_where_there_are_some() {
     let powers = [0.5, -1.0, 1.0, 3.0].map(|exponent| {
         let nodes = [node("Pow", &["x", "e"], &["a"]), node("Relu", &["a"], &["y"])];

@@ -66,7 +66,7 @@ fn constants_from_constants_are_limited_together() {
     let mut nodes: Vec<_> =
         (0..64).map(|place| node("ConstantOfShape", &["s"], &[format!("c{place}").as_str()])).collect();
     nodes.push(node("Relu", &["x"], &["y"]));
-    assert_refused(&model(&[2], &nodes, &[integers("s", &[1 << 22])]), &["bytes of constants"]);
+    assert_refused(&model(&[2], &nodes, &[integers("s", &[1 << 21])]), &["bytes of constants"]);
 }
 
 #[test]
