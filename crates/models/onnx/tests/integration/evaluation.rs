@@ -31,6 +31,16 @@ fn padding_counts_only_if_asked_for() {
 }
 
 #[test]
+fn a_batch_normalisation_adds_epsilon_to_the_variance() {
+    let operands = ["x", "scale", "shift", "mean", "variance"];
+    let nodes = [node("BatchNormalization", &operands, &["y"]).float("epsilon", 0.25)];
+    let numbers = [("scale", 3.0), ("shift", 1.0), ("mean", 2.0), ("variance", 2.0)];
+    let tensors = numbers.map(|(name, number)| weights(name, &[1], &[number]));
+    let network = read(&model(&[1, 2], &nodes, &tensors)).expect("a network");
+    assert_eq!(run(&network, array![[[2.0, 3.5]]].into_dyn()), array![[[1.0, 4.0]]].into_dyn());
+}
+
+#[test]
 fn each_node_is_shown_with_its_value() {
     let network = Network::load(&folder().join("mlp-11.onnx")).expect("a model");
     let mut shown = Vec::new();

@@ -94,6 +94,17 @@ fn encrypted_layers_do_not_follow_what_clients_compute() {
 }
 
 #[test]
+fn the_softmax_of_old_operator_sets_is_over_one_axis_only() {
+    let softmax = |version, row: &[i64]| {
+        let mut model = model(row, &[node("Softmax", &["x"], &["y"]).int("axis", 1)], &[]);
+        model.opset_import[0].version = version;
+        model
+    };
+    assert!(read(&softmax(13, &[2, 3])).is_ok() && read(&softmax(12, &[6])).is_ok());
+    assert_refused(&softmax(12, &[2, 3]), &["the Softmax", "softmax over one axis", "opset_version=18"]);
+}
+
+#[test]
 fn constants_and_data_are_not_exchanged() {
     assert_node_refused(node("MatMul", &["x", "x"], &["y"]), &["attention"]);
     assert_node_refused(node("Gemm", &["x", "w", "x"], &["y"]), &["constant bias"]);
