@@ -1,9 +1,12 @@
 //! Functions of one number.
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::graph::Tensor;
 
 /// A function that is applied to each number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Activation {
     /// `max(x, 0)`.
     Relu,
@@ -47,11 +50,14 @@ pub enum Activation {
     },
     /// `ln(1 + exp(x))`.
     Softplus,
-    /// `max(low, min(high, x))`; `low <= high`, and each may be infinite.
+    /// `max(low, min(high, x))`; `low <= high`. Without a lower limit `low` is -infinity, and `high` infinity without
+    /// an upper one.
     Clip {
         /// The least value.
+        #[serde(deserialize_with = "low")]
         low: f32,
         /// The greatest value.
+        #[serde(deserialize_with = "high")]
         high: f32,
     },
     /// The absolute value.
@@ -102,6 +108,16 @@ impl Activation {
         };
         value as f32
     }
+}
+
+/// The lower limit of JSON, which has null for infinite numbers.
+fn low<'de, D: Deserializer<'de>>(json: D) -> Result<f32, D::Error> {
+    Ok(Option::deserialize(json)?.unwrap_or(f32::NEG_INFINITY))
+}
+
+/// The upper limit of JSON, which has null for infinite numbers.
+fn high<'de, D: Deserializer<'de>>(json: D) -> Result<f32, D::Error> {
+    Ok(Option::deserialize(json)?.unwrap_or(f32::INFINITY))
 }
 
 /// `sqrt(2 / pi)`.

@@ -28,6 +28,16 @@ pub enum OnnxError {
         /// What to do.
         remedy: String,
     },
+    /// Outputs in bytes are damaged or not supported.
+    #[error("read the outputs of a network: {place}: found {found}, needed {needed}; ask the service for them again")]
+    Outputs {
+        /// The part: the bytes, a result, or the output with the number of its step.
+        place: String,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
     /// The inputs of a run, or the results for a finish, do not fit the network.
     #[error("run the network: found {found}, needed {needed}")]
     Run {
@@ -60,6 +70,11 @@ impl Refusal {
     /// The error for this part of the model.
     pub fn at(self, place: impl Into<String>) -> OnnxError {
         OnnxError::Refused { place: place.into(), found: self.found, needed: self.needed, remedy: self.remedy }
+    }
+
+    /// The error for this part of outputs in bytes.
+    pub fn of_outputs(self, place: impl Into<String>) -> OnnxError {
+        OnnxError::Outputs { place: place.into(), found: self.found, needed: self.needed }
     }
 }
 

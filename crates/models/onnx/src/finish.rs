@@ -1,11 +1,14 @@
 //! What a client does to decrypted results: probabilities, classes, labels.
 
 use ndarray::ArrayD;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::Operation;
 
-/// An output of a network: what the client computes from decrypted results.
-#[derive(Clone, Debug)]
+/// An output of a network: what the client computes from decrypted results. [`Outputs`](crate::Outputs) reads outputs
+/// from bytes and checks them; its JSON alone is not checked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Output {
     /// The name in the model.
     pub name: String,
@@ -18,7 +21,7 @@ pub struct Output {
 }
 
 /// A value on the client's side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// A result of the network, by its place in [`Network::results`](crate::Network::results).
     Result(usize),
@@ -27,7 +30,8 @@ pub enum Source {
 }
 
 /// One step of a client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FinishStep {
     /// What is computed.
     pub finish: Finish,
@@ -38,7 +42,8 @@ pub struct FinishStep {
 }
 
 /// What a client computes in one step. Axes are counted without the batch axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Finish {
     /// An operation that a network may also have, such as the other class's probability `1 - p`.
     Compute(Box<Operation>),
@@ -93,7 +98,7 @@ pub enum Finish {
 }
 
 /// A norm of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Norm {
     /// The sum of magnitudes.
     L1,
@@ -102,7 +107,7 @@ pub enum Norm {
 }
 
 /// A comparison with a threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Comparison {
     /// `x < threshold`.
     Less,
@@ -117,7 +122,7 @@ pub enum Comparison {
 }
 
 /// Labels of classes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Labels {
     /// Integers.
     Integers(Vec<i64>),

@@ -1,6 +1,7 @@
 //! The typed graph of a network.
 
 use ndarray::{ArcArray, IxDyn};
+use serde::{Deserialize, Serialize};
 
 use crate::activation::Activation;
 use crate::finish::Output;
@@ -98,14 +99,19 @@ pub struct Node {
     pub shape: Vec<usize>,
 }
 
-/// What a node computes for each row. Sizes and shapes were checked when the network was read.
-#[derive(Clone, Debug)]
+/// What a node computes for each row. Sizes and shapes were checked when the network was read. Operations that only
+/// nodes have, not the steps of clients, have no form in JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Operation {
     /// A matrix times the last axis, plus a bias.
+    #[serde(skip)]
     Linear(Linear),
     /// A convolution over one or two axes; rows have the shape `[channels, length]` or `[channels, height, width]`.
+    #[serde(skip)]
     Conv(Conv),
     /// Averages over windows; rows as for `Conv`.
+    #[serde(skip)]
     AveragePool {
         /// The windows.
         window: Window,
@@ -113,6 +119,7 @@ pub enum Operation {
         count_include_pad: bool,
     },
     /// Maxima over windows; rows as for `Conv`. Padding never is the maximum.
+    #[serde(skip)]
     MaxPool(Window),
     /// `scale * x + shift`. Both have the rank of the node's shape and broadcast to it, as the operand does.
     Affine {
@@ -137,6 +144,7 @@ pub enum Operation {
     /// The same numbers in the node's shape, in row-major order.
     Reshape,
     /// Axes in another order: axis `i` of the result is axis `axes[i]` of the operand.
+    #[serde(skip)]
     Transpose {
         /// The order of the axes.
         axes: Vec<usize>,
@@ -149,6 +157,7 @@ pub enum Operation {
         places: Vec<usize>,
     },
     /// Zeros around a row: how many before and after, for each axis.
+    #[serde(skip)]
     Pad {
         /// The numbers of zeros.
         amounts: Vec<(usize, usize)>,
@@ -163,9 +172,11 @@ pub enum Operation {
         keep: bool,
     },
     /// Mean 0 and variance 1 over the last axes, then `scale * x + shift`.
+    #[serde(skip)]
     LayerNorm(LayerNorm),
     /// The row of a table `[rows, width]` for each index; indexes of shape `s` give the shape `s + [width]`. Negative
     /// indexes count from the end.
+    #[serde(skip)]
     Embedding {
         /// The table.
         table: Tensor,

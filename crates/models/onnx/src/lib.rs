@@ -8,6 +8,7 @@ mod fuse;
 mod graph;
 mod limits;
 mod lower;
+mod outputs;
 mod read;
 mod run;
 mod split;
@@ -20,6 +21,7 @@ pub use activation::Activation;
 pub use error::OnnxError;
 pub use finish::{Answer, Comparison, Finish, FinishStep, Labels, Norm, Output, Source};
 pub use graph::{Conv, Input, InputKind, LayerNorm, Linear, Network, Node, Operation, Tensor, ValueId, Window};
+pub use outputs::Outputs;
 
 use read::Folder;
 

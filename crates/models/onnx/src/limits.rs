@@ -17,6 +17,17 @@ pub(crate) const MAX_FOLDED_BYTES: usize = 1 << 28;
 /// Bytes of a name of the model.
 pub(crate) const MAX_NAME_BYTES: usize = 1 << 10;
 
+/// Bytes of the outputs of a network.
+pub(crate) const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// Outputs in bytes.
+pub(crate) const MAX_OUTPUTS: usize = 64;
+/// Steps of all outputs in bytes.
+pub(crate) const MAX_FINISH_STEPS: usize = 1 << 10;
+/// Numbers of a row of one result, step or constant of outputs in bytes.
+pub(crate) const MAX_FINISH_ROW: usize = 1 << 20;
+/// Numbers of 32 bits that all steps of outputs in bytes read and write for a row, results and outputs included.
+pub(crate) const MAX_FINISH_NUMBERS: usize = 1 << 24;
+
 /// The product of dimensions.
 ///
 /// # Errors

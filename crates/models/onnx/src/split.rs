@@ -109,7 +109,7 @@ impl Sides<'_> {
     }
 }
 
-/// Whether a client computes a step without weights of layers.
+/// Whether a client computes a step without weights of layers. These operations have a form in JSON.
 fn is_light(step: &Step) -> bool {
     match &step.work {
         Work::Finish(_) => true,

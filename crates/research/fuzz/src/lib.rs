@@ -62,7 +62,7 @@ impl Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 98] = [
+pub const TARGETS: [&Target; 99] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -103,6 +103,7 @@ pub const TARGETS: [&Target; 98] = [
     &texts::ENRON_SPAM_CSV,
     &texts::ENRON_SPAM_MAILS,
     &onnx::MODEL,
+    &onnx::OUTPUTS,
     &llama::GGUF,
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,

@@ -1,7 +1,7 @@
-//! A target for ONNX models and their external data.
+//! Targets for ONNX models with their external data, and for the outputs that a client gets.
 
 use ndarray::{ArrayD, IxDyn};
-use unspoken_onnx::{InputKind, Network, Node, Operation};
+use unspoken_onnx::{InputKind, Network, Node, Operation, Outputs};
 
 use crate::Target;
 use crate::files::{self, Directory};
@@ -39,14 +39,49 @@ pub static MODEL: Target = Target {
     },
 };
 
+/// Numbers that results of a network may hold.
+const NUMBERS: [f32; 8] = [0.5, -3.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, f32::MAX, -1e-40];
+
+/// `Outputs::from_bytes`, after the shapes of the results as JSON: what is accepted is the same again, and finishes
+/// with any numbers.
+pub static OUTPUTS: Target = Target {
+    name: "onnx_outputs",
+    run: |data| {
+        let parts = files::copied(data, 2);
+        let Ok(shapes) = serde_json::from_slice::<Vec<Vec<usize>>>(&parts[0]) else { return false };
+        let Ok(outputs) = Outputs::from_bytes(&parts[1], &shapes) else { return false };
+        let bytes = outputs.to_bytes();
+        // Numbers may have been written with more digits.
+        assert!(Outputs::from_bytes(&bytes, &shapes).is_ok_and(|again| again.to_bytes() == bytes));
+        let mut numbers = NUMBERS.into_iter().cycle();
+        let mut number = || numbers.next().unwrap_or_default();
+        let result = |row: &Vec<usize>| ArrayD::from_shape_simple_fn([&[ROWS], &row[..]].concat(), &mut number);
+        let results: Vec<ArrayD<f32>> = shapes.iter().map(result).collect();
+        // There may be fewer labels than classes.
+        if let Ok(answers) = outputs.finish(&results) {
+            assert_eq!(answers.len(), outputs.as_slice().len());
+        }
+        true
+    },
+    repair: |data| *data = files::join(files::copied(data, 2).iter().map(Vec::as_slice)),
+    seeds: || {
+        let seed = |(model, _): &(&[u8], &[u8])| {
+            let outputs = Outputs::of(&Network::from_bytes(model.to_vec()).expect("a model without external data"));
+            let shapes = serde_json::to_vec(outputs.result_shapes()).expect("numbers");
+            files::join([&shapes[..], &outputs.to_bytes()].into_iter())
+        };
+        SEEDS[1..].iter().map(seed).collect()
+    },
+};
+
 macro_rules! fixture {
     ($name:literal) => {
         include_bytes!(concat!("../../../models/onnx/tests/models/", $name))
     };
 }
 
-/// Models of the tests of the reader, with their external data.
-const SEEDS: [(&[u8], &[u8]); 8] = [
+/// Models of the tests of the reader, with their external data: only the first has some.
+const SEEDS: [(&[u8], &[u8]); 10] = [
     (fixture!("external-18.onnx"), fixture!("external-18.data")),
     (fixture!("normed-11.onnx"), &[]),
     (fixture!("residual-17.onnx"), &[]),
@@ -54,6 +89,8 @@ const SEEDS: [(&[u8], &[u8]); 8] = [
     (fixture!("rearranged-13.onnx"), &[]),
     (fixture!("embedding-13.onnx"), &[]),
     (fixture!("mlp-binary-zipmap.onnx"), &[]),
+    (fixture!("one-versus-rest.onnx"), &[]),
+    (fixture!("logistic-zipmap.onnx"), &[]),
     (fixture!("svc-poly-zipmap.onnx"), &[]),
 ];
 

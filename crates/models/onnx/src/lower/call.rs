@@ -208,7 +208,7 @@ impl Call<'_> {
 }
 
 /// How messages call a value.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Number => "numbers",
         Kind::Index => "integers of an input",

@@ -16,8 +16,10 @@ mod table;
 
 use std::collections::{HashMap, HashSet};
 
-pub(crate) use call::Call;
+pub(crate) use call::{Call, kind_name};
 pub(crate) use elementwise::broadcast;
+pub(crate) use normalize::reduced;
+pub(crate) use shapes::joined;
 
 use crate::constant::Constant;
 use crate::error::{OnnxError, Refusal, quoted};

@@ -71,13 +71,18 @@ pub(super) fn reduce(call: &mut Call, mean: bool) -> Result<Data, Refusal> {
     if axes.is_empty() {
         return Err(mixes_rows());
     }
-    let shape = |(axis, &size): (usize, &usize)| match (axes.contains(&axis), keep) {
+    let shape = reduced(&data.shape, &axes, keep);
+    call.compute(Operation::Reduce { mean, axes, keep }, &[&data], shape)
+}
+
+/// A shape with one element along these axes, or without them.
+pub(crate) fn reduced(shape: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
+    let size = |(axis, &size): (usize, &usize)| match (axes.contains(&axis), keep) {
         (false, _) => Some(size),
         (true, true) => Some(1),
         (true, false) => None,
     };
-    let shape = data.shape.iter().enumerate().filter_map(shape).collect();
-    call.compute(Operation::Reduce { mean, axes, keep }, &[&data], shape)
+    shape.iter().enumerate().filter_map(size).collect()
 }
 
 /// `Softmax` and `LogSoftmax`, which a client computes.
@@ -120,11 +125,6 @@ pub(super) fn arg_max(call: &mut Call) -> Result<Data, Refusal> {
     let data = call.number(0)?;
     let axis = row_axis(call.attributes.int("axis")?.unwrap_or(0), &data.shape)?;
     let (keep, last) = (call.flag("keepdims", true)?, call.flag("select_last_index", false)?);
-    let mut shape = data.shape.clone();
-    if keep {
-        shape[axis] = 1;
-    } else {
-        shape.remove(axis);
-    }
+    let shape = reduced(&data.shape, &[axis], keep);
     call.finish(Finish::ArgMax { axis, keep, last }, &[&data], shape, Kind::Integer)
 }

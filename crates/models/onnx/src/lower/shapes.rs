@@ -161,20 +161,32 @@ pub(super) fn concat(call: &mut Call) -> Result<Data, Refusal> {
     let parts = (0..call.inputs.len()).map(|place| call.number(place)).collect::<Result<Vec<_>, _>>()?;
     let missing = || Refusal::broken("no `axis`", "the axis along which the operands are joined");
     let axis = row_axis(call.attributes.int("axis")?.ok_or_else(missing)?, &parts[0].shape)?;
-    let mut shape = parts[0].shape.clone();
-    shape[axis] = 0;
-    for part in &parts {
-        let fits = |other: usize| other == axis || part.shape[other] == shape[other];
-        if part.shape.len() != shape.len() || !(0..shape.len()).all(fits) {
-            let found = format!("rows of shape {:?} and {:?}", parts[0].shape, part.shape);
-            return Err(Refusal::broken(found, format!("rows that differ along axis {axis} only")));
-        }
-        shape[axis] = shape[axis].saturating_add(part.shape[axis]);
-    }
+    let shape = joined(&parts.iter().map(|part| &part.shape[..]).collect::<Vec<_>>(), axis)?;
     if parts.len() == 1 {
         return Ok(parts[0].clone());
     }
     call.compute(Operation::Concat { axis }, &parts.iter().collect::<Vec<_>>(), shape)
+}
+
+/// The shape of rows of these shapes, one after the other along an axis.
+///
+/// # Errors
+/// If there is no such axis, or they differ along another one.
+pub(crate) fn joined(shapes: &[&[usize]], axis: usize) -> Result<Vec<usize>, Refusal> {
+    let needed = || format!("rows that differ along axis {axis} only");
+    let first = shapes.first().copied().unwrap_or_default();
+    if axis >= first.len() {
+        return Err(Refusal::broken(format!("rows of shape {first:?}"), needed()));
+    }
+    let mut joined = first.to_vec();
+    for &shape in &shapes[1..] {
+        let alike = |(other, (left, right)): (usize, (&usize, &usize))| other == axis || left == right;
+        if shape.len() != first.len() || !first.iter().zip(shape).enumerate().all(alike) {
+            return Err(Refusal::broken(format!("rows of shape {first:?} and {shape:?}"), needed()));
+        }
+        joined[axis] = joined[axis].saturating_add(shape[axis]);
+    }
+    Ok(joined)
 }
 
 /// `Pad` with zeros.

@@ -11,13 +11,12 @@ use crate::graph::Operation;
 /// Computes an output from results.
 pub(super) fn finish(output: &Output, results: &[ArrayD<f32>]) -> Result<Answer, OnnxError> {
     let mut values: Vec<Answer> = Vec::new();
-    let given: Vec<Answer> = results.iter().cloned().map(Answer::Numbers).collect();
     let find = |values: &[Answer], source: Source| {
         let value = match source {
-            Source::Result(place) => given.get(place),
-            Source::Step(place) => values.get(place),
+            Source::Result(place) => results.get(place).cloned().map(Answer::Numbers),
+            Source::Step(place) => values.get(place).cloned(),
         };
-        value.cloned().ok_or_else(|| run_error(format!("{} results", given.len()), "all results of the network"))
+        value.ok_or_else(|| run_error(format!("{} results", results.len()), "all results of the network"))
     };
     for step in &output.steps {
         let operands = step.inputs.iter().map(|&source| find(&values, source)).collect::<Result<Vec<_>, _>>()?;

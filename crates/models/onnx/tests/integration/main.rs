@@ -6,4 +6,5 @@ mod external;
 mod graphs;
 mod hostile;
 mod models;
+mod outputs;
 mod refusals;

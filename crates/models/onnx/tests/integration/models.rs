@@ -11,7 +11,7 @@ use unspoken_onnx::{Answer, Labels, Network};
 const TOLERANCE: f32 = 1e-4;
 
 #[derive(Deserialize)]
-struct Expected {
+pub struct Expected {
     inputs: Vec<Listed>,
     outputs: BTreeMap<String, Listed>,
 }
@@ -34,12 +34,12 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models")
 }
 
-fn expected() -> BTreeMap<String, Expected> {
+pub fn expected() -> BTreeMap<String, Expected> {
     let text = std::fs::read(folder().join("expected.json")).expect("a file");
     serde_json::from_slice(&text).expect("JSON")
 }
 
-fn inputs_of(expected: &Expected) -> Vec<ArrayD<f32>> {
+pub fn inputs_of(expected: &Expected) -> Vec<ArrayD<f32>> {
     expected.inputs.iter().map(Listed::numbers).collect()
 }
 
