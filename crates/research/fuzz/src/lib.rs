@@ -30,6 +30,7 @@ pub mod llama_halves;
 pub mod matrix;
 pub mod matrix_service;
 mod messages;
+pub mod onnx;
 pub mod oprf;
 pub mod permute;
 pub mod pir;
@@ -61,7 +62,7 @@ impl Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 97] = [
+pub const TARGETS: [&Target; 99] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -101,6 +102,8 @@ pub const TARGETS: [&Target; 97] = [
     &texts::DRUG_REVIEWS,
     &texts::ENRON_SPAM_CSV,
     &texts::ENRON_SPAM_MAILS,
+    &onnx::MODEL,
+    &onnx::OUTPUTS,
     &llama::GGUF,
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,
