@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+
+mod activation;
+mod affine;
+mod approximate;
+mod choose;
+mod design;
+mod diagonals;
+mod encoding;
+mod error;
+mod fit;
+mod function;
+mod fuse;
+mod layout;
+mod matrix;
+mod network;
+mod placement;
+mod planner;
+mod program;
+mod ranges;
+mod simulation;
+
+pub use choose::{Choice, Wishes, choose};
+pub use design::{Approximation, Design, MOST_INPUT, Options};
+pub use encoding::Encoding;
+pub use error::NetworkError;
+pub use function::Function;
+pub use layout::{Answer, Layout, Port};
+pub use matrix::SparseMatrix;
+pub use network::{Network, NetworkBuilder, Step, ValueId};
+pub use program::Program;
+pub use ranges::{Interval, Ranges};
+pub use simulation::Simulation;

@@ -1,0 +1,170 @@
+//! The way from a design to a program.
+
+use unspoken_ckks::{Arithmetic, Cost, Simulated, Simulator};
+use unspoken_rlwe::KeyPlan;
+
+use crate::activation::Prepared;
+use crate::affine::{Affine, Scales};
+use crate::design::{Design, MOST_INPUT};
+use crate::diagonals::{Prices, Shape, Term};
+use crate::error::NetworkError;
+use crate::layout::{Layout, Port};
+use crate::matrix::SparseMatrix;
+use crate::network::{Step, ValueId};
+use crate::program::{Operation, Program, encrypt_nothing};
+
+const PLAN: &str = "plan a program";
+
+/// What a program is planned from.
+pub(crate) struct Planner<'a> {
+    pub(crate) design: &'a Design,
+    pub(crate) prices: &'a Prices,
+    pub(crate) batch: usize,
+    /// Whether weights are known; else all are 1, and the program can only be counted.
+    pub(crate) values: bool,
+}
+
+impl Planner<'_> {
+    pub(crate) fn plan(&self) -> Result<Program, NetworkError> {
+        let (design, parameters) = (self.design, self.prices.encoder().parameters());
+        self.check_room()?;
+        let network = design.network();
+        let mut program = Program {
+            parameters: parameters.clone(),
+            batch: self.batch,
+            steps: Vec::with_capacity(network.steps().len()),
+            levels: design.levels.clone(),
+            uses: network.uses(),
+            inputs: network.inputs().into_iter().map(|(_, value)| value).collect(),
+            outputs: network.outputs().into_iter().map(|(_, value)| value).collect(),
+            input_ports: Vec::new(),
+            output_ports: Vec::new(),
+            input_level: design.depth(),
+            prepared_bytes: 0,
+            working_bytes: 0,
+            keys: KeyPlan::new(),
+            cost: Cost::default(),
+        };
+        let layouts = self.steps(&mut program)?;
+        let port = |(name, value): (&str, ValueId), bound: f64| {
+            Port::of(name, layouts[value.index()].clone(), design.encoding(value), bound)
+        };
+        program.input_ports = network.inputs().into_iter().map(|input| port(input, MOST_INPUT)).collect();
+        program.output_ports = network.outputs().into_iter().map(|output| port(output, design.bound())).collect();
+        program.count(self.prices.encoder())?;
+        Ok(program)
+    }
+
+    /// Adds all steps, and returns the layouts of their results. Each step runs once without values, which tells the
+    /// scale of its result.
+    fn steps(&self, program: &mut Program) -> Result<Vec<Layout>, NetworkError> {
+        let simulator = Simulator::counting(self.prices.encoder());
+        let (mut layouts, mut found) = (Vec::<Layout>::new(), Vec::<Vec<Simulated>>::new());
+        for index in 0..program.levels.len() {
+            let scale = |value: ValueId| found[value.index()].first().map_or(1.0, |vector| simulator.scale(vector));
+            let (step, layout) = self.step(program, ValueId(index), &layouts, scale)?;
+            found.push(match step {
+                Operation::Input => encrypt_nothing(&simulator, &layout, program.input_level)?,
+                _ => program.result(&simulator, &step, index, |value| Ok(&found[value.index()]))?,
+            });
+            program.steps.push(step);
+            layouts.push(layout);
+        }
+        Ok(layouts)
+    }
+
+    /// A step and the layout of its result.
+    fn step(
+        &self,
+        program: &mut Program,
+        value: ValueId,
+        layouts: &[Layout],
+        scale: impl Fn(ValueId) -> f64,
+    ) -> Result<(Operation, Layout), NetworkError> {
+        let (design, network) = (self.design, self.design.network());
+        Ok(match &network.steps()[value.index()] {
+            Step::Input { .. } => {
+                (Operation::Input, Layout::new(network.size(value), program.parameters.slots(), self.batch)?)
+            }
+            Step::Affine { terms, bias } => {
+                let map = self.map(program, value, (terms, bias), layouts, scale)?;
+                program.prepared_bytes += map.prepared_bytes(&program.parameters);
+                let (arguments, layout) = (terms.iter().map(|(argument, _)| *argument).collect(), map.layout().clone());
+                (Operation::Affine { arguments, map }, layout)
+            }
+            Step::Function { input, .. } => {
+                let layout = layouts[input.index()].clone();
+                let none = || NetworkError::mismatch(PLAN, "a function without polynomials", "a complete design");
+                let function = Prepared::new(design.activations[value.index()].as_ref().ok_or_else(none)?, &layout)?;
+                program.prepared_bytes += function.prepared_bytes(&layout);
+                (Operation::Function { argument: *input, function }, layout)
+            }
+            Step::Product(a, b) => {
+                // A shorter period divides the longer one, so the product has the longer one.
+                let (of_a, of_b) = (&layouts[a.index()], &layouts[b.index()]);
+                let longer = if of_b.period() > of_a.period() { of_b } else { of_a };
+                (Operation::Product(*a, *b), longer.clone())
+            }
+        })
+    }
+
+    /// An affine map of slots.
+    fn map(
+        &self,
+        program: &Program,
+        value: ValueId,
+        (terms, bias): (&[(ValueId, SparseMatrix)], &[f64]),
+        layouts: &[Layout],
+        scale: impl Fn(ValueId) -> f64,
+    ) -> Result<Affine, NetworkError> {
+        let (design, parameters) = (self.design, &program.parameters);
+        let (matrices, bias) = design.of_slots(value, terms, bias);
+        let term =
+            |(matrix, (argument, _)): (_, &(ValueId, _))| Term { matrix, layout: layouts[argument.index()].clone() };
+        let planned: Vec<Term<'_>> = matrices.iter().zip(terms).map(term).collect();
+        let scales =
+            Scales { inputs: terms.iter().map(|(argument, _)| scale(*argument)).collect(), output: parameters.scale() };
+        let as_output = program.outputs.iter().filter(|output| **output == value).count();
+        let shape = Shape {
+            size: bias.len(),
+            batch: self.batch,
+            level: program.levels[value.index()] + 1,
+            is_used: program.uses[value.index()] > as_output,
+            may_move: self.may_move(value),
+        };
+        Ok(Affine::new(self.prices, parameters, &planned, &bias, &scales, shape, self.values)?)
+    }
+
+    /// Whether all that becomes of a value is used by affine maps alone: products need equal places, and clients read
+    /// elements where their numbers are.
+    fn may_move(&self, value: ValueId) -> bool {
+        let network = self.design.network();
+        let is_output = network.outputs().iter().any(|(_, output)| *output == value);
+        let users = network.steps().iter().enumerate().filter(|(_, step)| step.arguments().contains(&value));
+        !is_output
+            && users.into_iter().all(|(index, step)| match step {
+                Step::Function { .. } => self.may_move(ValueId(index)),
+                Step::Product(..) => false,
+                _ => true,
+            })
+    }
+
+    /// Checks levels, batch and the room at level 0.
+    fn check_room(&self) -> Result<(), NetworkError> {
+        let (design, parameters) = (self.design, self.prices.encoder().parameters());
+        let (levels, found) = (design.depth(), parameters.circuit_level());
+        if found < levels {
+            let found = format!("preset {} of {found} levels", parameters.name());
+            let needed = format!("{levels} levels; use a deeper preset, allow larger errors or fewer steps");
+            return Err(NetworkError::mismatch(PLAN, found, needed));
+        }
+        let room = parameters.log2_modulus(0) - parameters.scale().log2() - 1.0;
+        if design.bound().log2() >= room {
+            let found = format!("results up to 2^{:.1} times their ranges", design.bound().log2());
+            let needed = format!("below 2^{room:.0}; use a larger margin or a preset of smaller scale");
+            return Err(NetworkError::mismatch(PLAN, found, needed));
+        }
+        // Inputs and results of steps are checked again, with the same batch.
+        Layout::new(1, parameters.slots(), self.batch).map(drop)
+    }
+}

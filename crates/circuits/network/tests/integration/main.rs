@@ -1,0 +1,8 @@
+//! Encrypted networks, compared with the networks in the clear and with simulations.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod choices;
+mod layouts;
+mod polynomials;
