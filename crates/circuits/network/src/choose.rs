@@ -90,7 +90,7 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
 
 /// All candidates with their prices.
 fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, NetworkError> {
-    let (mut candidates, mut deepest, mut least) = (Vec::new(), 0, u64::MAX);
+    let (mut candidates, mut deepest, mut least, mut refused) = (Vec::new(), 0, u64::MAX, None);
     for preset in presets(wishes)? {
         let parameters = preset.build()?;
         deepest = deepest.max(parameters.circuit_level());
@@ -100,7 +100,14 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
         let prices = Prices::new(&Encoder::new(&parameters));
         let model = CostModel::nominal(&parameters);
         for batch in batches(design, &parameters, wishes) {
-            let program = Program::counted(design, &prices, batch)?;
+            let program = match Program::counted(design, &prices, batch) {
+                Ok(program) => program,
+                // Level 0 of another preset may have more room for results.
+                Err(error) => {
+                    refused = Some(error);
+                    continue;
+                }
+            };
             let memory = memory(&program);
             least = least.min(memory);
             if memory <= wishes.memory {
@@ -112,6 +119,9 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
     }
     if !candidates.is_empty() {
         return Ok(candidates);
+    }
+    if let Some(error) = refused.filter(|_| least == u64::MAX) {
+        return Err(error);
     }
     let needed = format!("{} levels", design.depth());
     Err(if deepest < design.depth() {

@@ -1,5 +1,6 @@
 //! Designs: what a network becomes before a layout and parameters are chosen.
 
+use serde::{Deserialize, Serialize};
 use unspoken_ckks::Polynomial;
 
 use crate::approximate::Wanted;
@@ -22,7 +23,8 @@ const MOST_OUTPUT: f64 = 128.0;
 const MOST_POLYNOMIALS: usize = 4096;
 
 /// What is wanted of a design.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// Factor by which ranges are wider than in the calibration rows, at least 1. Rows with values outside get wrong
     /// results.
@@ -207,6 +209,16 @@ impl Design {
         if functions.iter().all(|function| function.is_homogeneous()) {
             let reaches = || Encoding::symmetric(&ranges.reaches(value), margin);
             return Ok(positive(if around_zero { reaches() } else { Encoding::each(bounds, margin) }));
+        }
+        if let Some(function) = functions.iter().find(|function| function.is_of_positive()) {
+            let all = Interval::of(bounds);
+            if all.low <= 0.0 || around_zero {
+                let found = format!("arguments from {} of {function:?} in value {}", all.low, value.index());
+                return Err(NetworkError::mismatch(OPERATION, found, "positive ones, that are no factors"));
+            }
+            // The margin is a factor at both ends, so that the interval stays positive.
+            let wide = Interval { low: all.low / margin, high: all.high * margin };
+            return Ok(Encoding::common(wide, bounds.len(), 1.0, false));
         }
         let common = Encoding::common(Interval::of(bounds), bounds.len(), margin, around_zero);
         // An encoding for each element needs a polynomial for each: only if that saves a level.

@@ -2,8 +2,11 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
+use serde::{Deserialize, Serialize};
+
 /// A function that is applied to each element of a value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Function {
     /// `max(x, 0)`.
@@ -51,8 +54,18 @@ pub enum Function {
     Silu,
     /// `ln(1 + exp(x))`.
     Softplus,
+    /// `x tanh(ln(1 + exp(x)))`.
+    Mish,
     /// The exponential function.
     Exp,
+    /// The natural logarithm, of positive arguments.
+    Log,
+    /// The square root, of positive arguments.
+    Root,
+    /// `1 / sqrt(x)`, of positive arguments.
+    InverseRoot,
+    /// `1 / x`, of positive arguments.
+    Reciprocal,
     /// `x^n`, computed exactly by products, for `n` of at least 1.
     Power(u32),
 }
@@ -80,8 +93,13 @@ impl Function {
             Function::Gelu => 0.5 * x * (1.0 + libm::erf(x * FRAC_1_SQRT_2)),
             Function::GeluTanh => x * sigmoid(2.0 * (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)),
             Function::Silu => x * sigmoid(x),
-            Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+            Function::Softplus => softplus(x),
+            Function::Mish => x * softplus(x).tanh(),
             Function::Exp => x.exp(),
+            Function::Log => x.ln(),
+            Function::Root => x.sqrt(),
+            Function::InverseRoot => x.sqrt().recip(),
+            Function::Reciprocal => x.recip(),
             Function::Power(n) => x.powi(n as i32),
         }
     }
@@ -89,6 +107,11 @@ impl Function {
     /// Whether `f(r x) = g(r) f(x)` for all positive `r`: then elements of different ranges share one polynomial.
     pub(crate) fn is_homogeneous(self) -> bool {
         matches!(self, Function::Relu | Function::LeakyRelu { .. } | Function::Abs | Function::Power(_))
+    }
+
+    /// Whether it has only positive arguments.
+    pub(crate) fn is_of_positive(self) -> bool {
+        matches!(self, Function::Log | Function::Root | Function::InverseRoot | Function::Reciprocal)
     }
 
     /// Whether its slope jumps, so that polynomials converge slowly.
@@ -118,6 +141,11 @@ const MOST_POWER: u32 = 64;
 
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
+}
+
+/// `ln(1 + exp(x))` without overflow.
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ impl ValueId {
 
 /// How a value comes to be.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Step {
     /// A part of a row, which the client sends.
     Input {
@@ -161,7 +160,11 @@ impl NetworkBuilder {
         Ok(Network { steps: self.steps, sizes: self.sizes, outputs })
     }
 
-    fn size(&self, value: ValueId) -> Result<usize, NetworkError> {
+    /// Number of elements of a value so far.
+    ///
+    /// # Errors
+    /// If the value does not exist.
+    pub fn size(&self, value: ValueId) -> Result<usize, NetworkError> {
         self.sizes.get(value.0).copied().ok_or_else(|| {
             let needed = format!("one of the {} values so far", self.sizes.len());
             NetworkError::mismatch(MAKE, format!("value {}", value.0), needed)
@@ -187,6 +190,11 @@ impl Network {
     /// If the value belongs to another network.
     pub fn size(&self, value: ValueId) -> usize {
         self.sizes[value.0]
+    }
+
+    /// Number of elements of all values, in the order of [`Network::steps`].
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
     }
 
     /// Names and values of the inputs.

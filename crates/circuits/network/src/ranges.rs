@@ -96,12 +96,7 @@ impl Ranges {
         }
         typical.iter_mut().flatten().for_each(|squares| *squares = (*squares / rows as f64).sqrt());
         let histograms = histograms(network, inputs, &bounds)?;
-        let constant = |(name, value): (&str, ValueId)| {
-            let of_input = &bounds[value.index()];
-            let constant: Vec<usize> = (0..of_input.len()).filter(|&i| of_input[i].radius() == 0.0).collect();
-            (name.to_string(), constant)
-        };
-        let constant_inputs = network.inputs().into_iter().map(constant).filter(|(_, list)| !list.is_empty()).collect();
+        let constant_inputs = constant_inputs(network, &bounds);
         Ok(Ranges { rows, bounds, typical, histograms, constant_inputs })
     }
 
@@ -142,6 +137,44 @@ impl Ranges {
         &self.constant_inputs
     }
 
+    /// All numbers of these ranges, for a file.
+    pub fn to_numbers(&self) -> Vec<f64> {
+        let bounds = self.bounds.iter().flatten().flat_map(|range| [range.low, range.high]);
+        let histograms = self.histograms.iter().flatten();
+        let bins = histograms.flat_map(|one| one.symmetric.iter().chain(&one.common).copied());
+        let typical = self.typical.iter().flatten().copied();
+        std::iter::once(self.rows as f64).chain(bounds).chain(typical).chain(bins).collect()
+    }
+
+    /// The ranges of a network from their numbers.
+    ///
+    /// # Errors
+    /// If these are not the numbers of ranges of this network.
+    pub fn from_numbers(network: &Network, numbers: &[f64]) -> Result<Self, NetworkError> {
+        const OPERATION: &str = "read ranges";
+        let (wanted, values) = (has_histogram(network), network.sizes.iter().sum::<usize>());
+        let needed = 1 + 3 * values + 2 * BINS * wanted.iter().filter(|wanted| **wanted).count();
+        if numbers.len() != needed || numbers.iter().any(|number| !number.is_finite()) {
+            let found = format!("{} numbers", numbers.len());
+            return Err(NetworkError::mismatch(OPERATION, found, format!("{needed} finite ones")));
+        }
+        let (bounds, rest) = numbers[1..].split_at(2 * values);
+        let (typical, bins) = rest.split_at(values);
+        let mut pairs = bounds.chunks_exact(2).map(|pair| Interval { low: pair[0], high: pair[1] });
+        let bounds: Vec<Vec<Interval>> = network.sizes.iter().map(|&size| pairs.by_ref().take(size).collect()).collect();
+        if let Some(range) = bounds.iter().flatten().find(|range| range.low > range.high) {
+            return Err(NetworkError::mismatch(OPERATION, format!("{range:?}"), "a low end below the high end"));
+        }
+        let mut typical = typical.iter().copied();
+        let typical = network.sizes.iter().map(|&size| typical.by_ref().take(size).collect()).collect();
+        let mut bins = bins.chunks_exact(BINS).map(<[f64]>::to_vec);
+        let mut next = || bins.next().unwrap_or_default();
+        let histograms = wanted.iter().map(|wanted| wanted.then(|| Histograms { symmetric: next(), common: next() }));
+        let histograms = histograms.collect();
+        let constant_inputs = constant_inputs(network, &bounds);
+        Ok(Ranges { rows: numbers[0] as usize, bounds, typical, histograms, constant_inputs })
+    }
+
     pub(crate) fn histograms(&self, value: ValueId) -> Option<&Histograms> {
         self.histograms[value.index()].as_ref()
     }
@@ -175,18 +208,34 @@ fn chunk_bounds(first: usize, values: &[Array2<f64>]) -> Result<Vec<Vec<(Interva
     values.iter().enumerate().map(of_value).collect()
 }
 
-/// The distributions of the arguments of functions with kinks.
-fn histograms(
-    network: &Network,
-    inputs: &[ArrayView2<'_, f64>],
-    bounds: &[Vec<Interval>],
-) -> Result<Vec<Option<Histograms>>, NetworkError> {
+/// The elements of inputs that never vary.
+fn constant_inputs(network: &Network, bounds: &[Vec<Interval>]) -> Vec<(String, Vec<usize>)> {
+    let constant = |(name, value): (&str, ValueId)| {
+        let of_input = &bounds[value.index()];
+        let constant: Vec<usize> = (0..of_input.len()).filter(|&i| of_input[i].radius() == 0.0).collect();
+        (name.to_string(), constant)
+    };
+    network.inputs().into_iter().map(constant).filter(|(_, list)| !list.is_empty()).collect()
+}
+
+/// For each value whether it is an argument of a function with a kink.
+fn has_histogram(network: &Network) -> Vec<bool> {
     let mut wanted = vec![false; network.steps.len()];
     for step in &network.steps {
         if let Step::Function { input, function } = step {
             wanted[input.index()] |= function.has_kink();
         }
     }
+    wanted
+}
+
+/// The distributions of the arguments of functions with kinks.
+fn histograms(
+    network: &Network,
+    inputs: &[ArrayView2<'_, f64>],
+    bounds: &[Vec<Interval>],
+) -> Result<Vec<Option<Histograms>>, NetworkError> {
+    let wanted = has_histogram(network);
     let empty = || Histograms { symmetric: vec![0.0; BINS], common: vec![0.0; BINS] };
     let none = || wanted.iter().map(|wanted| wanted.then(empty)).collect::<Vec<_>>();
     if wanted.iter().all(|wanted| !wanted) {

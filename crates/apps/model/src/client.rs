@@ -1,0 +1,130 @@
+//! The client's half: encrypts rows, and decrypts predictions.
+
+use std::borrow::Borrow;
+
+use ndarray::{Array2, ArrayD, IxDyn};
+use unspoken_ckks::Slots;
+use unspoken_encrypt::{EncryptionPlan, Needs};
+use unspoken_onnx::Answer;
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
+
+use crate::description::Description;
+use crate::error::ModelError;
+use crate::row::Row;
+
+/// A client of a model: its secret key and the server's description. It needs no part of the model.
+pub struct ModelClient {
+    description: Description,
+    keyring: Keyring,
+}
+
+/// The answer for one row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicted {
+    /// The outputs of the model, in its order, each for a batch of one row. They contain the noise of the encryption,
+    /// which depends on the secret key: keep them to yourself.
+    pub outputs: Vec<Answer>,
+}
+
+impl ClientHalf for ModelClient {
+    type Error = ModelError;
+    type Description = Description;
+    type Model = ();
+    type Question = Row;
+    type Encoded = Row;
+    type Answer = Predicted;
+
+    const VERB: &'static str = "predicting";
+
+    fn open(description: Description, (): (), stored: Option<&[u8]>) -> Result<Self, ModelError> {
+        let keyring = Keyring::new(description.header().clone(), stored)?;
+        Ok(ModelClient { description, keyring })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn batch(&self) -> usize {
+        self.description.batch()
+    }
+
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self, _questions: usize) -> usize {
+        self.description.answer_bytes()
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
+    }
+
+    fn encode<Q: Borrow<Row>>(&self, rows: &[Q]) -> Result<Vec<Row>, ModelError> {
+        rows.iter().enumerate().map(|(number, row)| row.borrow().encoded(number, &self.description)).collect()
+    }
+
+    /// The length in bytes is always the same, whatever the rows and their number.
+    fn query(&mut self, rows: &[Row]) -> Result<Vec<u8>, ModelError> {
+        let (level, scale) = (self.description.query_level(), self.description.parameters().scale());
+        let mut vectors = Vec::new();
+        for (place, input) in self.description.inputs().iter().enumerate() {
+            let size = input.port.layout().size();
+            let table = Array2::from_shape_fn((rows.len(), size), |(row, element)| rows[row].0[place][element]);
+            vectors.extend(input.port.arrange(table.view())?.into_iter().map(Slots::from));
+        }
+        let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
+        Ok(self.description.header().pack(vectors.iter().map(encrypt).collect::<Result<_, _>>()?))
+    }
+
+    fn read(&self, answer: &[u8], rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
+        let description = &self.description;
+        let count = description.answer_vectors();
+        let vectors = description.header().unpack("answer", answer, description.answer_bytes(), count)?;
+        if vectors.len() != count {
+            return Err(ProtocolError::mismatch("answer", format!("{} vectors", vectors.len()), count).into());
+        }
+        let opened = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<_>, _>>()?;
+        let (mut rest, mut results) = (opened.as_slice(), Vec::new());
+        for port in description.results() {
+            let (own, others) = rest.split_at(port.layout().vectors());
+            rest = others;
+            let values = port.read(own, rows.len())?.values;
+            let (middle, radius) = (port.encoding().middle(), port.encoding().radius());
+            let slots = values.indexed_iter().map(|((_, e), value)| (value - middle[e]) / radius[e]);
+            self.keyring.check_bound(slots)?;
+            results.push(values);
+        }
+        (0..rows.len()).map(|row| self.predicted(&results, row)).collect()
+    }
+}
+
+impl ModelClient {
+    /// The outputs of a row.
+    fn predicted(&self, results: &[Array2<f64>], row: usize) -> Result<Predicted, ModelError> {
+        let of_row = |(result, values): (usize, &Array2<f64>)| {
+            let shape = [&[1], self.description.outputs().result_shapes()[result].as_slice()].concat();
+            let numbers = values.row(row).iter().map(|value| *value as f32).collect();
+            let wrong = |_| ProtocolError::mismatch("result", values.ncols(), format!("{shape:?}"));
+            ArrayD::from_shape_vec(IxDyn(&shape), numbers).map_err(wrong)
+        };
+        let results = results.iter().enumerate().map(of_row).collect::<Result<Vec<_>, _>>()?;
+        Ok(Predicted { outputs: self.description.outputs().finish(&results)? })
+    }
+}
+
+impl CkksClientHalf for ModelClient {
+    fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
+    fn prepare(&mut self, needs: Needs) -> Result<EncryptionPlan, ProtocolError> {
+        let burst = needs.burst.saturating_mul(self.description.query_vectors());
+        self.keyring.prepare(self.description.query_level(), Needs { burst, ..needs })
+    }
+}

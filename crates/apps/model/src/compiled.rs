@@ -1,0 +1,118 @@
+//! A compiled model: its network, its ranges, and what it is compiled for.
+
+use ndarray::{Array2, ArrayView2};
+use unspoken_ckks::Preset;
+use unspoken_network::{Approximation, Design, Network, Options, Program, Ranges, Simulation, Wishes, choose};
+
+use crate::error::ModelError;
+use crate::interface::Interface;
+use crate::server::ModelServer;
+
+/// Errors of encrypted results are below this multiple of the largest simulated one.
+const ERROR_FACTOR: f64 = 4.0;
+
+/// A model that can be served.
+#[derive(Clone, Debug)]
+pub struct CompiledModel {
+    /// What the model takes and gives.
+    pub interface: Interface,
+    pub(crate) network: Network,
+    pub(crate) ranges: Ranges,
+    /// What decided the polynomials.
+    pub options: Options,
+    /// The parameter set.
+    pub preset: String,
+    /// Rows of a query.
+    pub batch: usize,
+    /// Bound of the noise of results, as a part of the radius of their ranges.
+    pub error: f64,
+}
+
+/// What is predicted of a compiled model.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The polynomials of its functions, with their errors.
+    pub approximations: Vec<Approximation>,
+    /// Levels of a query.
+    pub levels: usize,
+    /// Bytes of the keys that a client sends once, of a query and of an answer.
+    pub key_bytes: u64,
+    /// Bytes of a query of one batch.
+    pub query_bytes: u64,
+    /// Bytes of memory of the weights, and of the work of one query.
+    pub memory: [u64; 2],
+    /// Predicted seconds of a query on one core.
+    pub seconds: f64,
+    /// A simulated batch of calibration rows.
+    pub simulation: Simulation,
+    /// Inputs with elements that never vary in the calibration rows.
+    pub constant_inputs: Vec<(String, Vec<usize>)>,
+}
+
+impl CompiledModel {
+    /// Compiles a model: `calibration` has a table for each of its inputs, each row flattened, indices as numbers.
+    ///
+    /// # Errors
+    /// If a node has no polynomial form, the tables do not fit, a number is not finite, or no parameters are enough.
+    pub fn compile(
+        model: &unspoken_onnx::Network,
+        calibration: &[ArrayView2<'_, f64>],
+        options: Options,
+        wishes: &Wishes,
+    ) -> Result<(Self, Report), ModelError> {
+        let interface = Interface::of(model)?;
+        let tables = interface.encoded(calibration)?;
+        let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
+        let network = Network::from_onnx(model)?.fused()?;
+        let ranges = Ranges::of(&network, &tables)?;
+        let design = Design::new(&network, &ranges, &options)?;
+        let choice = choose(&design, &tables, wishes)?;
+        let report = Report {
+            approximations: design.approximations().to_vec(),
+            levels: choice.program.input_level(),
+            key_bytes: choice.key_bytes,
+            query_bytes: choice.program.query_bytes(),
+            memory: [choice.program.prepared_bytes(), choice.program.working_bytes()],
+            seconds: choice.seconds,
+            constant_inputs: ranges.constant_inputs().to_vec(),
+            simulation: choice.simulation,
+        };
+        let (preset, batch) = (choice.program.parameters().name().to_owned(), choice.program.batch());
+        let error = ERROR_FACTOR * report.simulation.noise;
+        Ok((CompiledModel { interface, network, ranges, options, preset, batch, error }, report))
+    }
+
+    /// The program of the model.
+    ///
+    /// # Errors
+    /// If the preset is unknown.
+    pub fn program(&self) -> Result<Program, ModelError> {
+        let preset = Preset::find(&self.preset).map_err(unspoken_network::NetworkError::from)?;
+        let parameters = preset.build().map_err(unspoken_network::NetworkError::from)?;
+        let design = Design::new(&self.network, &self.ranges, &self.options)?;
+        Ok(Program::new(&design, &parameters, self.batch)?)
+    }
+
+    /// The server's half.
+    ///
+    /// # Errors
+    /// As for [`CompiledModel::program`], or if a weight does not fit its level.
+    pub fn server(&self) -> Result<ModelServer, ModelError> {
+        ModelServer::new(self, self.program()?)
+    }
+}
+
+impl Interface {
+    /// Tables with a number for each encrypted one: an index becomes numbers of which one is 1.
+    ///
+    /// # Errors
+    /// If the tables do not fit, or an index is not below the rows of its table.
+    pub fn encoded(&self, tables: &[ArrayView2<'_, f64>]) -> Result<Vec<Array2<f64>>, ModelError> {
+        if tables.len() != self.inputs.len() {
+            let names: Vec<String> = self.inputs.iter().map(|input| format!("{:?}", input.name)).collect();
+            let needed = format!("{}: {}", names.len(), names.join(", "));
+            return Err(ModelError::Row(format!("found {} tables, needed {needed}", tables.len())));
+        }
+        self.inputs.iter().zip(tables).map(|(input, table)| input.encoded(table)).collect()
+    }
+}

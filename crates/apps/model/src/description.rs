@@ -1,0 +1,244 @@
+//! The description of a served model, which client and server must both know.
+
+use unspoken_ckks::{CkksParameters, SeededCiphertext};
+use unspoken_network::{Layout, MAX_TABLE_ROWS, Port};
+use unspoken_onnx::Outputs;
+use unspoken_protocol::limits::Bootstraps;
+use unspoken_protocol::{
+    ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
+};
+
+use crate::error::ModelError;
+use crate::interface::{InputShape, Interface};
+use crate::proto;
+
+/// Version of the protocol.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "model", version: PROTOCOL_VERSION };
+
+/// Elements of a row, at most, over all inputs or all results: no query is larger.
+const MAX_ELEMENTS: usize = 1 << 22;
+
+/// Inputs or results, at most, and the length of their names in bytes.
+const MAX_PORTS: usize = 4096;
+const MAX_NAME: usize = 256;
+
+/// An input of a model, as a client sees it.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// What it is.
+    pub shape: InputShape,
+    /// How it lies in the slots, with the calibrated range of each element.
+    pub(crate) port: Port,
+}
+
+impl Input {
+    /// The calibrated range of a number of a row, with its margin; `None` for indices.
+    pub fn range(&self, element: usize) -> Option<[f64; 2]> {
+        let encoding = self.port.encoding();
+        let (middle, radius) = (*encoding.middle().get(element)?, *encoding.radius().get(element)?);
+        self.shape.table_rows.is_none().then_some([middle - radius, middle + radius])
+    }
+}
+
+/// Data that a client needs to ask questions: made by the server, checked by the client.
+#[derive(Clone, Debug)]
+pub struct Description {
+    header: CkksHeader,
+    own: proto::Description,
+    inputs: Vec<Input>,
+    results: Vec<Port>,
+    outputs: Outputs,
+}
+
+impl Description {
+    /// The description of a server whose program has these inputs, and results of these shapes.
+    pub(crate) fn new(
+        header: CkksHeader,
+        (batch, query_level): (usize, usize),
+        inputs: Vec<Input>,
+        results: Vec<Port>,
+        outputs: Outputs,
+    ) -> Self {
+        let numbers = |shape: &[usize]| shape.iter().map(|size| *size as u32).collect();
+        let result = |(shape, port): (&Vec<usize>, &Port)| {
+            proto::Result { shape: numbers(shape), port: Some(of_port(port)) }
+        };
+        let own = proto::Description {
+            batch: batch as u32,
+            query_level: query_level as u32,
+            inputs: inputs.iter().map(|input| of_input(input, numbers(&input.shape.shape))).collect(),
+            results: outputs.result_shapes().iter().zip(&results).map(result).collect(),
+            outputs: outputs.to_bytes(),
+        };
+        Description { header, own, inputs, results, outputs }
+    }
+
+    /// Reads a description from untrusted bytes and builds its parameters.
+    ///
+    /// # Errors
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if inputs, results or outputs do not fit.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
+        Self::read(bytes, false)
+    }
+
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
+    ///
+    /// # Errors
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
+    pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
+        Self::read(bytes, true)
+    }
+
+    /// Serialises the description.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.header.to_bytes(&self.own)
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        self.header.parameters()
+    }
+
+    /// Number of rows in one query. Fewer are padded, which the server cannot see.
+    pub fn batch(&self) -> usize {
+        self.own.batch as usize
+    }
+
+    /// The inputs of the model.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// What is encrypted in an answer.
+    pub(crate) fn results(&self) -> &[Port] {
+        &self.results
+    }
+
+    /// What the client computes from the results.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// The level of a query's vectors.
+    pub fn query_level(&self) -> usize {
+        self.own.query_level as usize
+    }
+
+    /// Number of vectors in a query.
+    pub(crate) fn query_vectors(&self) -> usize {
+        self.inputs.iter().map(|input| input.port.layout().vectors()).sum()
+    }
+
+    /// Number of vectors in an answer.
+    pub(crate) fn answer_vectors(&self) -> usize {
+        self.results.iter().map(|port| port.layout().vectors()).sum()
+    }
+
+    /// Maximum length of a query in bytes.
+    pub fn query_bytes(&self) -> usize {
+        self.header.packed_bytes(self.query_vectors(), self.vector_bytes())
+    }
+
+    /// Maximum length of an answer in bytes: vectors of level 0.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        let vectors = self.answer_vectors();
+        self.header.packed_bytes(vectors, vectors.saturating_mul(output_bytes(self.parameters(), 0)))
+    }
+
+    /// Bytes of all vectors of a query; `usize::MAX` if there are more.
+    fn vector_bytes(&self) -> usize {
+        self.query_vectors().saturating_mul(SeededCiphertext::byte_len(self.parameters(), self.query_level()))
+    }
+}
+
+fn of_input(Input { shape: input, port }: &Input, shape: Vec<u32>) -> proto::Input {
+    let table_rows = input.table_rows.unwrap_or(0) as u32;
+    proto::Input { name: input.name.clone(), shape, table_rows, port: Some(of_port(port)) }
+}
+
+fn of_port(port: &Port) -> proto::Port {
+    let encoding = port.encoding();
+    proto::Port {
+        period: port.layout().period() as u32,
+        middle: encoding.middle().to_vec(),
+        radius: encoding.radius().to_vec(),
+        bound: port.bound(),
+    }
+}
+
+fn shape_of(shape: &[u32]) -> Vec<usize> {
+    shape.iter().map(|size| *size as usize).collect()
+}
+
+/// The number of elements of a shape from outside.
+fn elements(shape: &[u32], each: usize) -> Result<usize, ModelError> {
+    let size = shape.iter().try_fold(each, |size, axis| size.checked_mul(*axis as usize));
+    let found = || ProtocolError::mismatch("description", format!("{shape:?}"), format!("1 to {MAX_ELEMENTS} elements"));
+    Ok(size.filter(|size| (1..=MAX_ELEMENTS).contains(size)).ok_or_else(found)?)
+}
+
+/// A port from outside, for rows of `size` elements.
+fn port(message: Option<&proto::Port>, size: usize, (slots, batch): (usize, usize)) -> Result<Port, ModelError> {
+    let message = message.ok_or_else(|| ProtocolError::mismatch("description", "no port", "one"))?;
+    let layout = Layout::with_period(size, slots, batch, message.period as usize)?;
+    Ok(Port::new("", layout, message.middle.clone(), message.radius.clone(), message.bound)?)
+}
+
+fn input(message: &proto::Input, shape: (usize, usize)) -> Result<Input, ModelError> {
+    let rows = message.table_rows as usize;
+    if message.name.len() > MAX_NAME || rows > MAX_TABLE_ROWS {
+        let needed = format!("a name of at most {MAX_NAME} bytes, and at most {MAX_TABLE_ROWS} rows");
+        return Err(ProtocolError::mismatch("description", format!("an input with {rows} rows"), needed).into());
+    }
+    let port = port(message.port.as_ref(), elements(&message.shape, rows.max(1))?, shape)?;
+    let table_rows = (rows > 0).then_some(rows);
+    Ok(Input { shape: InputShape { name: message.name.clone(), shape: shape_of(&message.shape), table_rows }, port })
+}
+
+impl ApplicationDescription for Description {
+    type Error = ModelError;
+
+    const PROTOCOL: Protocol = PROTOCOL;
+
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ModelError> {
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
+        let counts = [own.inputs.len(), own.results.len()];
+        if counts.iter().any(|count| !(1..=MAX_PORTS).contains(count)) {
+            let found = format!("{} inputs and {} results", counts[0], counts[1]);
+            return Err(ProtocolError::mismatch("description", found, format!("1 to {MAX_PORTS} of each")).into());
+        }
+        let top = header.parameters().max_level();
+        if own.query_level as usize > top {
+            let needed = format!("at most {top} with preset {}", header.parameters().name());
+            return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
+        }
+        let layout = (header.parameters().slots(), own.batch as usize);
+        let inputs = own.inputs.iter().map(|one| input(one, layout)).collect::<Result<Vec<_>, _>>()?;
+        let result = |one: &proto::Result| port(one.port.as_ref(), elements(&one.shape, 1)?, layout);
+        let results = own.results.iter().map(result).collect::<Result<Vec<_>, ModelError>>()?;
+        let shapes: Vec<Vec<usize>> = own.results.iter().map(|one| shape_of(&one.shape)).collect();
+        let outputs = Interface::outputs(&own.outputs, &shapes)?;
+        header.check_use(Bootstraps::Nothing)?;
+        let description = Description { header, own, inputs, results, outputs };
+        CkksHeader::check_query_bytes(description.vector_bytes())?;
+        CkksHeader::check_answer_bytes(description.answer_bytes())?;
+        Ok(description)
+    }
+
+    fn key_set(&self) -> KeySetId {
+        self.header.key_set()
+    }
+
+    fn keep_from(&mut self, earlier: &Self) {
+        self.header.keep_error_bound(&earlier.header);
+    }
+}
+
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        &self.header
+    }
+}

@@ -1,0 +1,89 @@
+//! Rows of a table that a client asks about.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::description::{Description, Input};
+use crate::error::ModelError;
+use crate::interface::index;
+
+/// A row: for each input its numbers, flattened in row-major order. An index is a whole number. Wiped when dropped.
+#[derive(Clone)]
+pub struct Row(pub(crate) Vec<Zeroizing<Vec<f64>>>);
+
+/// Does not print numbers.
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Row({} inputs)", self.0.len())
+    }
+}
+
+impl Row {
+    /// A row with these numbers for each input, in the order of [`Description::inputs`].
+    pub fn new(inputs: Vec<Vec<f64>>) -> Self {
+        Row(inputs.into_iter().map(Zeroizing::new).collect())
+    }
+
+    /// The numbers that are encrypted: indices as numbers of which one is 1.
+    ///
+    /// # Errors
+    /// If the row has other inputs, or a number is outside the calibrated range. The message has the number: it is for
+    /// the person who asks.
+    pub(crate) fn encoded(&self, number: usize, description: &Description) -> Result<Self, ModelError> {
+        let inputs = description.inputs();
+        if self.0.len() != inputs.len() {
+            let needed = format!("{}: {}", inputs.len(), names(inputs));
+            return Err(ModelError::Row(format!("row {number}: found {} inputs, needed {needed}", self.0.len())));
+        }
+        let encoded = inputs.iter().zip(&self.0).map(|(input, values)| {
+            let encoded = encode(input, values);
+            encoded.map_err(|problem| ModelError::Row(format!("row {number}, input {:?}: {problem}", input.shape.name)))
+        });
+        Ok(Row(encoded.collect::<Result<_, _>>()?))
+    }
+
+    /// The row with numbers moved into the calibrated ranges, and how many were moved.
+    pub fn clipped(mut self, description: &Description) -> (Self, usize) {
+        let mut moved = 0;
+        for (input, values) in description.inputs().iter().zip(&mut self.0) {
+            for (element, value) in values.iter_mut().enumerate() {
+                if let Some([low, high]) = input.range(element) {
+                    let inside = value.clamp(low, high);
+                    moved += usize::from(inside != *value && !value.is_nan());
+                    *value = inside;
+                }
+            }
+        }
+        (self, moved)
+    }
+}
+
+fn names(inputs: &[Input]) -> String {
+    inputs.iter().map(|input| format!("{:?} {:?}", input.shape.name, input.shape.shape)).collect::<Vec<_>>().join(", ")
+}
+
+fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
+    let shape = &input.shape;
+    if values.len() != shape.size() {
+        return Err(format!("found {} numbers, needed {} for the shape {:?}", values.len(), shape.size(), shape.shape));
+    }
+    if let Some(rows) = shape.table_rows {
+        let mut encoded = Zeroizing::new(vec![0.0; values.len() * rows]);
+        for (element, value) in values.iter().enumerate() {
+            let place = index(*value, rows).map_err(|problem| format!("element {element}: {problem}"))?;
+            encoded[element * rows + place] = 1.0;
+        }
+        return Ok(encoded);
+    }
+    for (element, value) in values.iter().enumerate() {
+        let [low, high] = input.range(element).unwrap_or([0.0, 0.0]);
+        if !(low..=high).contains(value) {
+            return Err(format!(
+                "found {value} in element {element}, needed {low:.6} to {high:.6}, the calibrated range; clip rows into \
+                 it, or let the owner calibrate with more rows"
+            ));
+        }
+    }
+    Ok(Zeroizing::new(values.to_vec()))
+}
