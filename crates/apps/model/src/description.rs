@@ -63,9 +63,8 @@ impl Description {
         outputs: Outputs,
     ) -> Self {
         let numbers = |shape: &[usize]| shape.iter().map(|size| *size as u32).collect();
-        let result = |(shape, port): (&Vec<usize>, &Port)| {
-            proto::Result { shape: numbers(shape), port: Some(of_port(port)) }
-        };
+        let result =
+            |(shape, port): (&Vec<usize>, &Port)| proto::Result { shape: numbers(shape), port: Some(of_port(port)) };
         let own = proto::Description {
             batch: batch as u32,
             query_level: query_level as u32,
@@ -176,7 +175,8 @@ fn shape_of(shape: &[u32]) -> Vec<usize> {
 /// The number of elements of a shape from outside.
 fn elements(shape: &[u32], each: usize) -> Result<usize, ModelError> {
     let size = shape.iter().try_fold(each, |size, axis| size.checked_mul(*axis as usize));
-    let found = || ProtocolError::mismatch("description", format!("{shape:?}"), format!("1 to {MAX_ELEMENTS} elements"));
+    let found =
+        || ProtocolError::mismatch("description", format!("{shape:?}"), format!("1 to {MAX_ELEMENTS} elements"));
     Ok(size.filter(|size| (1..=MAX_ELEMENTS).contains(size)).ok_or_else(found)?)
 }
 

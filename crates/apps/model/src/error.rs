@@ -39,7 +39,9 @@ impl ApplicationError for ModelError {
         match self {
             ModelError::Protocol(error) => error.kind(),
             ModelError::Circuit(NetworkError::Ckks(error)) => error.kind(),
-            ModelError::Row(_) | ModelError::Store(_) | ModelError::Circuit(_) | ModelError::Model(_) => ErrorKind::Mismatch,
+            ModelError::Row(_) | ModelError::Store(_) | ModelError::Circuit(_) | ModelError::Model(_) => {
+                ErrorKind::Mismatch
+            }
         }
     }
 }

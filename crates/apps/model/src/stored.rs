@@ -38,12 +38,24 @@ struct Content {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 enum StoredStep {
-    Input { name: String, size: usize },
+    Input {
+        name: String,
+        size: usize,
+    },
     /// Arguments with the numbers of entries of their matrices, each entry of three numbers: row, column, value; then
     /// the bias.
-    Affine { terms: Vec<(usize, usize)>, size: usize },
-    Function { input: usize, function: Function },
-    Product { a: usize, b: usize },
+    Affine {
+        terms: Vec<(usize, usize)>,
+        size: usize,
+    },
+    Function {
+        input: usize,
+        function: Function,
+    },
+    Product {
+        a: usize,
+        b: usize,
+    },
 }
 
 impl CompiledModel {

@@ -24,7 +24,9 @@ fn rows(model: &Network, count: usize, seed: usize) -> Vec<Array2<f64>> {
         let number = |at: (usize, usize)| f64::from(number(at) as f32);
         match input.kind {
             unspoken_onnx::InputKind::Float => Array2::from_shape_fn((count, size), number),
-            unspoken_onnx::InputKind::Index => Array2::from_shape_fn((count, size), |at| (number(at).abs() * 2.0).floor()),
+            unspoken_onnx::InputKind::Index => {
+                Array2::from_shape_fn((count, size), |at| (number(at).abs() * 2.0).floor())
+            }
         }
     };
     model.inputs().iter().enumerate().map(of_input).collect()

@@ -161,7 +161,8 @@ impl Ranges {
         let (bounds, rest) = numbers[1..].split_at(2 * values);
         let (typical, bins) = rest.split_at(values);
         let mut pairs = bounds.chunks_exact(2).map(|pair| Interval { low: pair[0], high: pair[1] });
-        let bounds: Vec<Vec<Interval>> = network.sizes.iter().map(|&size| pairs.by_ref().take(size).collect()).collect();
+        let bounds: Vec<Vec<Interval>> =
+            network.sizes.iter().map(|&size| pairs.by_ref().take(size).collect()).collect();
         if let Some(range) = bounds.iter().flatten().find(|range| range.low > range.high) {
             return Err(NetworkError::mismatch(OPERATION, format!("{range:?}"), "a low end below the high end"));
         }

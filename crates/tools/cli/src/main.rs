@@ -60,6 +60,8 @@ enum Command {
     Chat(Box<commands::chat::Arguments>),
     #[cfg(feature = "full")]
     Proxy(commands::proxy::Arguments),
+    Compile(commands::model::compile::Arguments),
+    Ask(commands::model::ask::Arguments),
     /// Let a service compute with encrypted matrices
     #[command(subcommand)]
     Matrix(commands::matrix::Command),
@@ -126,6 +128,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Chat(arguments) => commands::chat::run(&arguments),
         #[cfg(feature = "full")]
         Command::Proxy(arguments) => commands::proxy::run(&arguments),
+        Command::Compile(arguments) => commands::model::compile::run(&arguments),
+        Command::Ask(arguments) => commands::model::ask::run(&arguments),
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Search(command) => commands::search::run(&command),

@@ -1,7 +1,7 @@
 //! NumPy files of real numbers.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 
 use anyhow::Context;
@@ -23,7 +23,15 @@ fn read_as<T>(path: &Path, of_double: fn(f64) -> T, of_single: fn(f32) -> T) -> 
 }
 
 fn read_file<T>(path: &Path, of_double: fn(f64) -> T, of_single: fn(f32) -> T) -> anyhow::Result<ArrayD<T>> {
-    let file = NpyFile::new(BufReader::new(File::open(path)?))?;
+    read_array(NpyFile::new(BufReader::new(File::open(path)?))?, of_double, of_single)
+}
+
+/// Reads an array of a file, or of an archive of them.
+pub fn read_array<T>(
+    file: NpyFile<impl Read>,
+    of_double: fn(f64) -> T,
+    of_single: fn(f32) -> T,
+) -> anyhow::Result<ArrayD<T>> {
     let shape = file.shape().iter().map(|&extent| usize::try_from(extent)).collect::<Result<Vec<_>, _>>()?;
     let (order, dtype) = (file.order(), file.dtype().descr());
     let values: Vec<T> = match file.try_data::<f64>() {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::kind::{ClientKind, Kind};
 use crate::{
-    chat, classify, digits, embed, matrix, oprf, pir, pir_encrypted, pir_router, pir_shard, search, search_documents,
-    search_router, search_shard, sums,
+    chat, classify, digits, embed, matrix, model, oprf, pir, pir_encrypted, pir_router, pir_shard, search,
+    search_documents, search_router, search_shard, sums,
 };
 
 /// All kinds of applications. A new kind is one more line here.
@@ -14,6 +14,7 @@ pub const KINDS: &[Kind] = &[
     embed::KIND,
     digits::KIND,
     matrix::KIND,
+    model::KIND,
     pir::KIND,
     pir_shard::KIND,
     pir_router::KIND,

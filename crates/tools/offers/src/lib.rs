@@ -10,6 +10,7 @@ mod kind;
 mod kinds;
 mod loading;
 mod matrix;
+mod model;
 mod offer;
 mod old_spellings;
 mod oprf;

@@ -46,7 +46,10 @@ pub(super) fn broadcast(operand: &[usize], shape: &[usize]) -> Rows {
 /// The numbers of a tensor, broadcast to a shape of the same rank.
 pub(super) fn values(tensor: &Tensor, shape: &[usize]) -> Vec<f64> {
     let all: Vec<f64> = tensor.iter().map(|value| f64::from(*value)).collect();
-    broadcast(tensor.shape(), shape).into_iter().map(|row| row.first().map_or(0.0, |(column, _)| all[*column])).collect()
+    broadcast(tensor.shape(), shape)
+        .into_iter()
+        .map(|row| row.first().map_or(0.0, |(column, _)| all[*column]))
+        .collect()
 }
 
 /// A matrix times the last axis.
@@ -67,11 +70,7 @@ pub(super) fn linear(linear: &Linear, operand: &[usize]) -> (Rows, Vec<f64>) {
 
 /// For each element of the result of a window, which has the shape `[channels, spatial axes]`: its channel, and the
 /// places in the kernel and in a channel of the operand that meet there.
-fn windows(
-    window: &Window,
-    operand: &[usize],
-    shape: &[usize],
-) -> impl Iterator<Item = (usize, Vec<(usize, usize)>)> {
+fn windows(window: &Window, operand: &[usize], shape: &[usize]) -> impl Iterator<Item = (usize, Vec<(usize, usize)>)> {
     let kernel: Vec<Vec<usize>> = coordinates(&window.kernel).collect();
     let (window, sizes, strides) = (window.clone(), operand[1..].to_vec(), strides(&operand[1..]));
     let all: Vec<Vec<usize>> = coordinates(shape).collect();
@@ -96,7 +95,9 @@ pub(super) fn convolution(conv: &Conv, operand: &[usize], shape: &[usize]) -> (R
     let row = |(output, meets): (usize, Vec<(usize, usize)>)| {
         let first = output / outputs.max(1) * channels;
         let entries = (0..channels).flat_map(|channel| {
-            meets.iter().map(move |(tap, at)| ((first + channel) * area + at, (output * channels + channel) * taps + tap))
+            meets
+                .iter()
+                .map(move |(tap, at)| ((first + channel) * area + at, (output * channels + channel) * taps + tap))
         });
         entries.map(|(column, weight)| (column, weights[weight])).filter(|(_, weight)| *weight != 0.0).collect()
     };

@@ -69,7 +69,8 @@ impl<'a> Lowering<'a> {
         let count = terms.first().map_or(0, |term| term.rows.len());
         let matrix = |Term { value, rows, columns }: Term| {
             let entries = rows.into_iter().enumerate();
-            let entries = entries.flat_map(|(row, entries)| entries.into_iter().map(move |(column, x)| (row, column, x)));
+            let entries =
+                entries.flat_map(|(row, entries)| entries.into_iter().map(move |(column, x)| (row, column, x)));
             Ok((value, SparseMatrix::new((count, columns), entries)?))
         };
         let terms = terms.into_iter().map(matrix).collect::<Result<Vec<_>, NetworkError>>()?;
@@ -195,11 +196,14 @@ impl<'a> Lowering<'a> {
     fn layer_norm(&mut self, node: &Node, norm: &LayerNorm) -> Result<ValueId, NetworkError> {
         let count = size(&node.shape);
         let group = size(&node.shape[node.shape.len() - norm.axes.min(node.shape.len())..]).max(1);
-        let mean = |row: usize| (row / group * group..(row / group + 1) * group).map(|column| (column, 1.0 / group as f64));
-        let centre = |row: usize| mean(row).map(move |(column, part)| (column, f64::from(u8::from(column == row)) - part));
+        let mean =
+            |row: usize| (row / group * group..(row / group + 1) * group).map(|column| (column, 1.0 / group as f64));
+        let centre =
+            |row: usize| mean(row).map(move |(column, part)| (column, f64::from(u8::from(column == row)) - part));
         let centred = self.map(node, (0..count).map(|row| centre(row).collect()).collect(), None)?;
         let squares = self.builder.function(centred, Function::Power(2))?;
-        let variances = Term { value: squares, rows: (0..count).map(|row| mean(row).collect()).collect(), columns: count };
+        let variances =
+            Term { value: squares, rows: (0..count).map(|row| mean(row).collect()).collect(), columns: count };
         let variances = self.affine(vec![variances], Some(vec![f64::from(norm.epsilon); count]))?;
         let inverse = self.builder.function(variances, Function::InverseRoot)?;
         let normed = self.builder.product(centred, inverse)?;
@@ -231,9 +235,7 @@ fn function(activation: &Activation) -> Result<Function, NetworkError> {
         Activation::Silu => Function::Silu,
         Activation::Mish => Function::Mish,
         Activation::HardSwish => Function::HardSwish,
-        Activation::HardSigmoid { alpha, beta } => {
-            Function::HardSigmoid { slope: number(alpha), offset: number(beta) }
-        }
+        Activation::HardSigmoid { alpha, beta } => Function::HardSigmoid { slope: number(alpha), offset: number(beta) },
         Activation::Softplus => Function::Softplus,
         Activation::Clip { low, high } => Function::Clip { low: number(low), high: number(high) },
         Activation::Abs => Function::Abs,

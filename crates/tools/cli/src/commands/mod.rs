@@ -13,6 +13,7 @@ pub mod llama;
 pub mod matrix;
 #[cfg(feature = "full")]
 pub mod mcp;
+pub mod model;
 mod model_output;
 pub mod openapi;
 pub mod params;

@@ -1,0 +1,157 @@
+//! Rows of tables from files.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::Context;
+use ndarray::{Array2, ArrayD};
+use serde_json::Value;
+use unspoken_model::InputShape;
+
+/// Rows for each input of a model, flattened.
+///
+/// A `.npz` file has an array for each input, by its name, or one array if there is one input; a `.npy` file has one. A
+/// `.csv` file has a line of names, then a line for each row, in the order of the inputs' numbers, or with the names of
+/// inputs of one number each. A `.json` or `.jsonl` file has rows as lists, for one input, or as objects with the names
+/// of inputs. The first axis of an array counts rows.
+pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let tables = match extension {
+        "npz" => npz(path, inputs),
+        "npy" => crate::npy::read(path).and_then(|array| Ok(vec![rows_of(array, one(inputs)?)?])),
+        "csv" => csv(path, inputs),
+        "json" | "jsonl" => json(path, inputs),
+        _ => anyhow::bail!("{}: found extension {extension:?}, needed npz, npy, csv, json or jsonl", path.display()),
+    };
+    let tables = tables.with_context(|| path.display().to_string())?;
+    anyhow::ensure!(tables.iter().all(|table| table.nrows() > 0), "{}: found no rows, needed one", path.display());
+    Ok(tables)
+}
+
+/// The only input.
+fn one(inputs: &[InputShape]) -> anyhow::Result<&InputShape> {
+    match inputs {
+        [input] => Ok(input),
+        _ => anyhow::bail!("found one array, needed one for each of the inputs {}", names(inputs)),
+    }
+}
+
+fn names(inputs: &[InputShape]) -> String {
+    inputs.iter().map(|input| format!("{:?}", input.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Rows of an array whose first axis counts them.
+fn rows_of(array: ArrayD<f64>, input: &InputShape) -> anyhow::Result<Array2<f64>> {
+    let (rows, row) = array.shape().split_first().context("found a number, needed an axis of rows")?;
+    let fits = row == input.shape || row.iter().product::<usize>() == input.size();
+    anyhow::ensure!(fits, "input {:?}: found rows of shape {row:?}, needed {:?}", input.name, input.shape);
+    let rows = *rows;
+    Ok(array.to_shape((rows, input.size()))?.into_owned())
+}
+
+fn npz(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+    let mut archive = npyz::npz::NpzArchive::new(BufReader::new(File::open(path)?))?;
+    let found: Vec<String> = archive.array_names().map(str::to_owned).collect();
+    let mut tables = Vec::new();
+    for input in inputs {
+        let name = match found.as_slice() {
+            [only] if inputs.len() == 1 => only,
+            _ => &input.name,
+        };
+        let missing = || format!("found arrays {found:?}, needed one for each of the inputs {}", names(inputs));
+        let array = archive.by_name(name)?.with_context(missing)?;
+        let array =
+            crate::npy::read_array(array, |value| value, f64::from).with_context(|| format!("array {name:?}"))?;
+        tables.push(rows_of(array, input)?);
+    }
+    Ok(tables)
+}
+
+fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+    let mut reader = csv::Reader::from_path(path)?;
+    let header: Vec<String> = reader.headers()?.iter().map(|name| name.trim().to_owned()).collect();
+    let size: usize = inputs.iter().map(InputShape::size).sum();
+    let by_name = |input: &InputShape| header.iter().position(|name| *name == input.name);
+    // Each input is a column, or the columns are the numbers of all inputs in their order.
+    let columns: Option<Vec<usize>> = inputs.iter().map(by_name).collect();
+    let columns = columns.filter(|_| inputs.iter().all(|input| input.size() == 1));
+    let columns = columns.unwrap_or_else(|| (0..header.len()).collect());
+    anyhow::ensure!(columns.len() == size, "found {} columns, needed {size}: {}", columns.len(), names(inputs));
+    let mut numbers = Vec::new();
+    for (row, record) in reader.records().enumerate() {
+        let record = record?;
+        for &column in &columns {
+            let text = record.get(column).unwrap_or_default().trim();
+            let number: f64 = text.parse().with_context(|| {
+                format!("row {}, column {:?}: found {text:?}, needed a number", row + 1, header[column])
+            })?;
+            numbers.push(number);
+        }
+    }
+    let all = Array2::from_shape_vec((numbers.len() / size.max(1), size), numbers)?;
+    let mut first = 0;
+    let part = |input: &InputShape| {
+        first += input.size();
+        all.slice(ndarray::s![.., first - input.size()..first]).to_owned()
+    };
+    Ok(inputs.iter().map(part).collect())
+}
+
+fn json(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+    let text = unspoken_files::read_text(path)?;
+    let whole: Result<Value, _> = serde_json::from_str(&text);
+    let rows: Vec<Value> = match whole {
+        // A list of numbers is one row.
+        Ok(Value::Array(rows)) if rows.iter().any(|row| row.is_array() || row.is_object()) => rows,
+        Ok(row) => vec![row],
+        Err(_) => {
+            text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect::<Result<_, _>>()?
+        }
+    };
+    let mut numbers: Vec<Vec<f64>> = vec![Vec::new(); inputs.len()];
+    for (row, value) in rows.iter().enumerate() {
+        read_row(value, inputs, &mut numbers).with_context(|| format!("row {row}"))?;
+    }
+    let table = |(input, numbers): (&InputShape, Vec<f64>)| Array2::from_shape_vec((rows.len(), input.size()), numbers);
+    Ok(inputs.iter().zip(numbers).map(table).collect::<Result<_, _>>()?)
+}
+
+fn read_row(value: &Value, inputs: &[InputShape], numbers: &mut [Vec<f64>]) -> anyhow::Result<()> {
+    if let Value::Object(fields) = value {
+        let unknown = fields.keys().find(|name| inputs.iter().all(|input| input.name != **name));
+        anyhow::ensure!(unknown.is_none(), "found {:?}, needed {}", unknown, names(inputs));
+    }
+    for (input, numbers) in inputs.iter().zip(numbers) {
+        let own = match value {
+            Value::Object(fields) => {
+                fields.get(&input.name).with_context(|| format!("needed input {:?}", input.name))?
+            }
+            value => {
+                one(inputs)?;
+                value
+            }
+        };
+        let before = numbers.len();
+        flatten(own, numbers)?;
+        let found = numbers.len() - before;
+        let (needed, shape) = (input.size(), &input.shape);
+        anyhow::ensure!(
+            found == needed,
+            "input {:?}: found {found} numbers, needed {needed} for the shape {shape:?}",
+            input.name
+        );
+    }
+    Ok(())
+}
+
+fn flatten(value: &Value, numbers: &mut Vec<f64>) -> anyhow::Result<()> {
+    match value {
+        Value::Array(values) => values.iter().try_for_each(|value| flatten(value, numbers)),
+        Value::Number(number) => {
+            numbers.extend(number.as_f64());
+            Ok(())
+        }
+        other => anyhow::bail!("found {other}, needed numbers"),
+    }
+}
