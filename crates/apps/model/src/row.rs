@@ -80,8 +80,8 @@ fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> 
         let [low, high] = input.range(element).unwrap_or([0.0, 0.0]);
         if !(low..=high).contains(value) {
             return Err(format!(
-                "found {value} in element {element}, needed {low:.6} to {high:.6}, the calibrated range; clip rows into \
-                 it, or let the owner calibrate with more rows"
+                "found {value} in element {element}, needed {low:.6} to {high:.6}, the calibrated range; clip rows \
+                 into it, or let the owner calibrate with more rows"
             ));
         }
     }

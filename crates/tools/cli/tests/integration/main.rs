@@ -8,6 +8,7 @@ mod keys;
 mod kinds;
 mod llama;
 mod matrix;
+mod model;
 mod pir;
 mod prepare;
 mod reload;

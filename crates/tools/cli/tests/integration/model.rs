@@ -1,0 +1,98 @@
+//! Tests of `unspoken compile` and `unspoken ask` at secure parameters.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{Service, complaint, npy, text, unspoken};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/onnx/tests/models").join(name)
+}
+
+/// A number of a row of flowers: like those of the model's training data, from 0.1 to 7.9.
+fn number(row: usize, column: usize) -> f64 {
+    let [low, high] = [[4.3, 7.9], [2.0, 4.4], [1.0, 6.9], [0.1, 2.5]][column];
+    low + (high - low) * ((row * 37 + column * 11) as f64 * 0.618).fract()
+}
+
+#[test]
+fn a_model_is_compiled_served_and_asked_in_all_formats() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let model = file("logistic-zipmap.onnx");
+    let model = model.to_str().unwrap();
+    let lines = |rows: std::ops::Range<usize>| {
+        let row = |row: usize| (0..4).map(|column| number(row, column).to_string()).collect::<Vec<_>>().join(",");
+        rows.map(row).fold("a,b,c,d".to_owned(), |text, row| text + "\n" + &row)
+    };
+    let (csv, out) = (path("rows.csv"), path("flowers"));
+    std::fs::write(&csv, lines(0..200)).unwrap();
+    let compile = ["compile", model, "--calibration", &csv, "--out", &out];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&compile[..], &["--json"]].concat()))).unwrap();
+    assert_eq!((&line["levels"], &line["functions"]), (&json!(1), &json!([])), "{line}");
+    assert!(line["error_of_polynomials"].as_f64().unwrap() < 1e-9 && line["error_of_noise"].as_f64().unwrap() < 0.01);
+    assert!(line["query_bytes"].as_u64().unwrap() < 500_000, "{line}");
+    let again = complaint(&unspoken(&compile));
+    assert!(again.contains("--out: ") && again.contains("exists; name a new directory"), "{again}");
+
+    let service = Service::start(&["--model", &out, "--data-dir", &path("keys")], Stdio::null());
+    let state = path("state");
+    let ask = |input: &str, more: &[&str]| {
+        let fixed = ["ask", "--url", &service.url, "--state-dir", &state, "--input", input];
+        unspoken(&[&fixed[..], more].concat())
+    };
+    let said = text(&ask(&csv, &["--check", model]));
+    assert!(said.contains("the same labels for 200 of 200 rows"), "{said}");
+    let first: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    let label = first["output_label"].as_str().unwrap();
+    let probabilities = first["output_probability"].as_object().unwrap();
+    assert!(probabilities[label].as_f64().unwrap() >= 1.0 / 3.0 && probabilities.len() == 3, "{first}");
+    // The same row from each kind of file.
+    let row: Vec<f64> = (0..4).map(|column| number(0, column)).collect();
+    let input = first.as_object().map(|_| "X").unwrap();
+    for (name, bytes) in [
+        ("row.json", json!([row]).to_string().into_bytes()),
+        ("one.json", json!({ input: row }).to_string().into_bytes()),
+        ("row.jsonl", format!("{}\n{}\n", json!({ input: row }), json!({ input: row })).into_bytes()),
+        ("row.npy", npy("(1, 4)", row.iter().map(|number| *number as f32))),
+    ] {
+        std::fs::write(path(name), bytes).unwrap();
+        let said = text(&ask(&path(name), &[]));
+        let found: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+        assert_eq!(found["output_label"], label, "{name}: {said}");
+    }
+    // Mistakes, before anything is sent.
+    for (name, content, part) in [
+        ("far.json", "[[99, 3, 4, 1]]", "found 99 in element 0"),
+        ("short.json", "[[1, 2]]", "found 2 numbers, needed 4"),
+        ("other.json", "{\"Y\": [1, 2, 3, 4]}", "\"X\""),
+        ("text.json", "[[\"a\", 2, 3, 4]]", "needed numbers"),
+        ("rows.txt", "1", "needed npz, npy, csv, json or jsonl"),
+    ] {
+        std::fs::write(path(name), content).unwrap();
+        let said = complaint(&ask(&path(name), &[]));
+        assert!(said.contains(part), "{name}: {said}");
+    }
+    let clipped = ask(&path("far.json"), &["--clip"]);
+    assert!(String::from_utf8_lossy(&clipped.stderr).contains("1 numbers were moved"), "{}", text(&clipped));
+}
+
+#[test]
+fn what_cannot_be_served_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (csv, out) = (path("rows.csv"), path("out"));
+    std::fs::write(&csv, "a,b,c,d\n1,2,3,NaN\n").unwrap();
+    let logistic = file("logistic-zipmap.onnx");
+    let compile = |model: &str, more: &[&str]| {
+        let fixed = ["compile", model, "--calibration", &csv, "--out", &out];
+        complaint(&unspoken(&[&fixed[..], more].concat()))
+    };
+    let logistic = logistic.to_str().unwrap();
+    assert!(compile(logistic, &[]).contains("NaN in row 0, column 3"), "{}", compile(logistic, &[]));
+    assert!(compile(logistic, &["--preset", "insecure_n11_depth9_scale50"]).contains("needed one of 128 bits"));
+    assert!(compile("/nowhere.onnx", &[]).contains("/nowhere.onnx"));
+    assert!(!directory.path().join("out").exists());
+}
