@@ -19,7 +19,6 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("serve", "--database", "--pir"),
     ("serve", "--shard", "--pir-shard"),
     ("serve", "--router", "--pir-router"),
-    ("serve", "--model", "--classify"),
     ("serve", "--embedding", "--embed"),
 ];
 
@@ -114,9 +113,9 @@ mod tests {
             ("unspoken pir put d K V --seal f", "unspoken pir put d K V --oprf-key f"),
             ("unspoken serve --arrays d --sealed x", "unspoken serve --matrix d --sealed x"),
             ("unspoken serve --router a=b --shard=c", "unspoken serve --pir-router a=b --pir-shard=c"),
-            ("unspoken serve --model m --web w", "unspoken serve --classify m --web w"),
+            ("unspoken serve --model m --web w", "unspoken serve --model m --web w"),
             (
-                "unspoken serve --model m --name a/b --head=h --web w",
+                "unspoken serve --classify m --name a/b --head=h --web w",
                 "unspoken serve --web w --offer classify:a/b=m,head=h",
             ),
             ("unspoken serve --embedding t --layer h", "unspoken serve --offer embed=t,layer=h"),

@@ -263,7 +263,7 @@ fn flags_of_kinds_are_short_for_offers() {
     // The spelling of the last release.
     let said = refused(&["--digits", "/nowhere", "--name", "digits/ours"]);
     assert!(said.contains("cannot offer /nowhere as digits/ours") && said.contains("is spelled"), "{said}");
-    let several = unspoken(&["serve", "--model", "/nowhere", "--embedding", "/nowhere", "--name", "a/b"]);
+    let several = unspoken(&["serve", "--classify", "/nowhere", "--embedding", "/nowhere", "--name", "a/b"]);
     let said = String::from_utf8_lossy(&several.stderr).into_owned();
     assert!(several.status.code() == Some(2) && said.contains("unexpected argument '--name'"), "{said}");
 }

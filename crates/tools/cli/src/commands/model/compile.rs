@@ -16,7 +16,7 @@ use super::tables;
 ///
 /// `unspoken serve --model DIR` serves what it writes; `unspoken ask` asks it. The calibration has rows like those of
 /// clients: they decide the ranges in which polynomials replace functions. A part of the model that cannot be served
-/// is named before any work. Without --batch and --preset the cheapest are chosen by predicted seconds for each row.
+/// is named before any work. Without --preset the one with the fewest predicted seconds is chosen.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// ONNX file, as torch.onnx.export and skl2onnx write it
@@ -28,9 +28,9 @@ pub struct Arguments {
     /// Directory to write
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Rows of a query, rounded up to a power of two; the seconds of a query are made small then
-    #[arg(long, value_name = "ROWS")]
-    batch: Option<usize>,
+    /// Rows of a query, rounded up to a power of two. Fewer make shorter queries, more take less time for each row
+    #[arg(long, value_name = "ROWS", default_value_t = 128)]
+    batch: usize,
     /// Parameter set
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let wishes = Wishes {
         presets: arguments.preset.iter().cloned().collect(),
-        rows: arguments.batch,
+        rows: Some(arguments.batch),
         memory: arguments.memory_mib << 20,
         ..Wishes::default()
     };
