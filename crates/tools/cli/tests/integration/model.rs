@@ -1,9 +1,12 @@
 //! Tests of `unspoken compile` and `unspoken ask` at secure parameters.
 
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 use crate::support::{Service, complaint, npy, text, unspoken};
 
@@ -15,6 +18,14 @@ fn file(name: &str) -> PathBuf {
 fn number(row: usize, column: usize) -> f64 {
     let [low, high] = [[4.3, 7.9], [2.0, 4.4], [1.0, 6.9], [0.1, 2.5]][column];
     low + (high - low) * ((row * 37 + column * 11) as f64 * 0.618).fract()
+}
+
+/// An archive with one array, as numpy writes it.
+fn npz(name: &str, array: &[u8]) -> Vec<u8> {
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    archive.start_file(name, SimpleFileOptions::default().compression_method(CompressionMethod::Deflated)).unwrap();
+    archive.write_all(array).unwrap();
+    archive.finish().unwrap().into_inner()
 }
 
 #[test]
@@ -57,6 +68,8 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
         ("one.json", json!({ input: row }).to_string().into_bytes()),
         ("row.jsonl", format!("{}\n{}\n", json!({ input: row }), json!({ input: row })).into_bytes()),
         ("row.npy", npy("(1, 4)", row.iter().map(|number| *number as f32))),
+        ("row.npz", npz(&format!("{input}.npy"), &npy("(1, 4)", row.iter().map(|number| *number as f32)))),
+        ("only.npz", npz("arr_0.npy", &npy("(1, 4)", row.iter().map(|number| *number as f32)))),
     ] {
         std::fs::write(path(name), bytes).unwrap();
         let said = text(&ask(&path(name), &[]));

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use ndarray::{Array2, ArrayD};
+use npyz::NpyFile;
 use serde_json::Value;
 use unspoken_model::InputShape;
+use zip::ZipArchive;
 
 /// Rows for each input of a model, flattened.
 ///
@@ -51,19 +53,19 @@ fn rows_of(array: ArrayD<f64>, input: &InputShape) -> anyhow::Result<Array2<f64>
 }
 
 fn npz(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
-    let mut archive = npyz::npz::NpzArchive::new(BufReader::new(File::open(path)?))?;
-    let found: Vec<String> = archive.array_names().map(str::to_owned).collect();
+    let mut archive = ZipArchive::new(BufReader::new(File::open(path)?))?;
+    let found = archive.file_names().map(|name| Ok(name?.into_owned())).collect::<anyhow::Result<Vec<String>>>()?;
     let mut tables = Vec::new();
     for input in inputs {
         let name = match found.as_slice() {
-            [only] if inputs.len() == 1 => only,
-            _ => &input.name,
+            [only] if inputs.len() == 1 => only.clone(),
+            _ => format!("{}.npy", input.name),
         };
         let missing = || format!("found arrays {found:?}, needed one for each of the inputs {}", names(inputs));
-        let array = archive.by_name(name)?.with_context(missing)?;
-        let array =
-            crate::npy::read_array(array, |value| value, f64::from).with_context(|| format!("array {name:?}"))?;
-        tables.push(rows_of(array, input)?);
+        let file = archive.by_name(&name).with_context(missing)?;
+        let array = NpyFile::new(file).map_err(anyhow::Error::from);
+        let array = array.and_then(|array| crate::npy::read_array(array, |value| value, f64::from));
+        tables.push(rows_of(array.with_context(|| format!("array {name:?}"))?, input)?);
     }
     Ok(tables)
 }
