@@ -186,7 +186,7 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
     let refused = |arguments: &[&str]| complaint(&unspoken(&[&["serve"], arguments].concat()));
     let offer = |text: &str| refused(&["--offer", text]);
     for (text, parts) in [
-        ("clasify=/nowhere", &["no kind \"clasify\"", "classify, embed, digits, matrix, pir"][..]),
+        ("clasify=/nowhere", &["no kind \"clasify\"", "classify, embed, digits, matrix, model, pir"][..]),
         ("classify=/nowhere,colour=red", &["no option \"colour\"", "query, preset, plan"]),
         ("classify=/nowhere,batch=32", &["no option \"batch\"", "query, preset, plan"]),
         ("pir=/nowhere,query=compact", &["no option \"query\"", "they have: none"]),
