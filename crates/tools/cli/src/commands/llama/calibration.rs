@@ -23,7 +23,7 @@ pub struct CalibrationArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub least_public: usize,
     /// Do not run all tokens of the vocabulary, which takes long for large models: clients then warn of tokens that no
-    /// text had
+    /// text had. Where no polynomials fit the ranges with all tokens, they are left out, too
     #[arg(long)]
     skip_vocabulary: bool,
     /// Share of the text that is held out, in percent
@@ -163,6 +163,13 @@ impl Texts {
     /// The text for calibration.
     pub fn text(&self) -> &[Vec<u32>] {
         &self.text[0]
+    }
+
+    /// Leaves the random tokens of the vocabulary out. Returns whether there were any.
+    pub fn leave_out_vocabulary(&mut self) -> bool {
+        let were = self.vocabulary.iter().any(|windows| !windows.is_empty());
+        self.vocabulary = Default::default();
+        were
     }
 
     /// Text that decided nothing, after a prefix.

@@ -134,16 +134,16 @@ fn prepare(arguments: &Arguments, parameters: &CkksParameters) -> anyhow::Result
     let sizes = arguments.text.sizes.sizes(arguments.rotation.room(&model.config))?;
     look_at_memory(&model, sizes)?;
     let seed = arguments.rotation.seed;
-    let texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
+    let mut texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
     let prefix = arguments.rotation.search(&model, &tokenizer, texts.text())?;
     let drafts = Guesses::of(arguments, &model, &tokenizer)?;
     let weights = model.weights.digest();
     rotate(&model.config, &mut model.weights, seed);
 
-    let (samples, held_out) = (texts.calibration(&prefix), texts.held_out(&prefix));
     let tokens = prefix.len() + sizes.window();
     let mut bars = Bars::new();
-    let fitted = fit(arguments, &model, (&samples, &held_out.concat(), tokens), &mut bars)?;
+    let fitted = fit_texts(arguments, &model, (&mut texts, &prefix, tokens), &mut bars)?;
+    let (samples, held_out) = (texts.calibration(&prefix), texts.held_out(&prefix));
     let Fitted { circuit, ranges, needed, options, design } = fitted;
     let chunk = arguments.text.sizes.chunk;
     let simulation = Simulation { circuit: &circuit, model: &model, served: &model, design: &design, chunk };
@@ -378,6 +378,32 @@ fn fit(
         }
     }
     unreachable!("the last number of rounds returns")
+}
+
+/// Fits polynomials to the ranges of texts. In some models tokens in random company, as no text has them, make ranges
+/// that no polynomial fits: then the vocabulary is left out, and only tokens of texts run.
+fn fit_texts(
+    arguments: &Arguments,
+    model: &Model,
+    (texts, prefix, tokens): (&mut Texts, &[u32], usize),
+    bars: &mut Bars,
+) -> anyhow::Result<Fitted> {
+    let mut fit = |texts: &Texts| {
+        fit(arguments, model, (&texts.calibration(prefix), &texts.held_out(prefix).concat(), tokens), bars)
+    };
+    let fitted = fit(texts);
+    let is_imprecise =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(CircuitError::Imprecise { .. }));
+    match fitted {
+        Err(error) if is_imprecise(&error) && texts.leave_out_vocabulary() => {
+            let fitted = fit(texts)?;
+            note(&format!(
+                "vocabulary  left out, as with --skip-vocabulary: {error:#}. Clients warn of tokens that no text had"
+            ));
+            Ok(fitted)
+        }
+        fitted => fitted,
+    }
 }
 
 fn private_tokens(samples: &[Sample]) -> usize {
