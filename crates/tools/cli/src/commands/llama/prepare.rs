@@ -392,8 +392,7 @@ fn fit_texts(
         fit(arguments, model, (&texts.calibration(prefix), &texts.held_out(prefix).concat(), tokens), bars)
     };
     let fitted = fit(texts);
-    let is_imprecise =
-        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(CircuitError::Imprecise { .. }));
+    let is_imprecise = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(CircuitError::Imprecise { .. }));
     match fitted {
         Err(error) if is_imprecise(&error) && texts.leave_out_vocabulary() => {
             let fitted = fit(texts)?;
