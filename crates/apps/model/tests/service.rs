@@ -1,5 +1,8 @@
 //! Models from ONNX files, compiled, stored, served and asked at small insecure rings.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -7,7 +10,10 @@ use ndarray::{Array2, ArrayD, IxDyn};
 use unspoken_model::{CompiledModel, Description, ModelClient, ModelError, ModelServer, Predicted, Report, Row};
 use unspoken_network::{Options, Wishes};
 use unspoken_onnx::{Answer, Network};
-use unspoken_protocol::{Call, CkksClientHalf, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
+use unspoken_protocol::{
+    ApplicationError, Call, CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader, Request,
+    ServerHalf,
+};
 use unspoken_rlwe::EvaluationKeys;
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
@@ -156,4 +162,115 @@ fn networks_of_torch_predict_encrypted() {
     ] {
         agrees(name, precise, 0.06);
     }
+}
+
+fn flowers() -> (Network, Served) {
+    let model = Network::load(&file("logistic-zipmap.onnx")).unwrap();
+    let served = serve(&compile(&model, Options::default()).unwrap().0);
+    (model, served)
+}
+
+#[test]
+fn queries_that_make_no_sense_are_refused() {
+    let (model, mut served) = flowers();
+    let tables = rows(&model, 9, 5);
+    let rows: Vec<Row> = (0..9).map(|at| row(&tables, at)).collect();
+    let encoded = served.client.encode(&rows).unwrap();
+    assert!(served.client.query(&encoded).unwrap_err().to_string().contains("1 to 8 rows"));
+    assert!(served.client.query(&[]).is_err());
+    let query = served.client.query(&encoded[..3]).unwrap();
+    assert_eq!(query.len(), served.client.query(&encoded[..8]).unwrap().len(), "the length tells nothing");
+    let ask = |query: &[u8]| served.server.answer(&Request::new(CLIENT, &served.keys, query), &Call::default());
+    let vectors = served.server.header().unpack("query", &query, usize::MAX, usize::MAX).unwrap();
+    let none = ask(&served.server.header().pack(Vec::new())).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::Mismatch, "{none}");
+    let twice = ask(&served.server.header().pack(vec![vectors[0].clone(); 2])).unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::Mismatch, "{twice}");
+    assert!(ask(&vec![0; query.len() + 100]).is_err());
+    let stop = AtomicBool::new(true);
+    let cancelled = served.server.answer(&Request::new(CLIENT, &served.keys, &query), &Call::new(&stop)).unwrap_err();
+    assert!(cancelled.is_cancelled(), "{cancelled}");
+    // Rows that cannot be asked: nothing is sent.
+    for (row, part) in [
+        (Row::new(vec![vec![0.0; 3]]), "found 3 numbers, needed 4"),
+        (Row::new(vec![vec![0.0; 4]; 2]), "found 2 inputs, needed 1"),
+        (Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]]), "found 1000000000 in element 1"),
+        (Row::new(vec![vec![0.0, f64::NAN, 0.0, 0.0]]), "found NaN in element 1"),
+    ] {
+        let error = served.client.encode(&[row]).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn indices_are_checked() {
+    let model = Network::load(&file("embedding-18.onnx")).unwrap();
+    let served = serve(&compile(&model, Options::default()).unwrap().0);
+    let size = served.client.description().inputs()[0].shape.size();
+    for wrong in [-1.0, 0.5, 1e6, f64::INFINITY] {
+        let error = served.client.encode(&[Row::new(vec![vec![wrong; size]])]).unwrap_err().to_string();
+        assert!(error.contains("needed a whole number from 0 to"), "{error}");
+    }
+}
+
+#[test]
+fn descriptions_that_make_no_sense_are_refused() {
+    let (_, served) = flowers();
+    let sound = served.server.describe();
+    assert!(Description::from_bytes(&sound).unwrap_err().to_string().contains("secure"));
+    for len in [0, 1, sound.len() / 2] {
+        assert!(Description::insecure_from_bytes(&sound[..len]).is_err(), "{len}");
+    }
+    // Fields of numbers: batch, and query level. Fields of messages: another input, result and outputs.
+    for (fields, part) in [
+        (&[0x28, 0][..], "powers of two of rows"),
+        (&[0x28, 7], "powers of two of rows"),
+        (&[0x30, 60], "query level"),
+        (&[0x3a, 0], "no port"),
+        (&[0x3a, 6, 0x12, 4, 0xff, 0xff, 0xff, 0x7f], "elements"),
+        (&[0x42, 2, 0x12, 0], "a power of two"),
+        (&[0x4a, 2, b'{', b'}'], "outputs"),
+    ] {
+        let error = Description::insecure_from_bytes(&damage::with_fields(&sound, fields)).unwrap_err().to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(Description::insecure_from_bytes(&sound).unwrap().to_bytes(), sound);
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let (model, mut served) = flowers();
+    let asked = [row(&rows(&model, 1, 5), 0)];
+    let encoded = served.client.encode(&asked).unwrap();
+    let query = served.client.query(&encoded).unwrap();
+    let ask = |query: &[u8]| served.server.answer(&Request::new(CLIENT, &served.keys, query), &Call::default());
+    let answer = ask(&query).unwrap();
+    damage::assert_damage_is_refused(&[
+        ("description", served.server.describe(), &|bytes| {
+            Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
+        }),
+        ("query", query, &|bytes| ask(bytes).map(drop).map_err(|error| error.to_string())),
+        ("answer", answer, &|bytes| served.client.read(bytes, &encoded).map(drop).map_err(|error| error.to_string())),
+    ]);
+}
+
+#[test]
+fn files_that_are_damaged_are_refused() {
+    let model = Network::load(&file("mlp-zipmap.onnx")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    compile(&model, Options::default()).unwrap().0.save(directory.path()).unwrap();
+    let path = directory.path().join("model.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("\"batch\": 8", "\"batch\": 16"),
+        ("\"batch\": 8", "\"batch\": 8, \"more\": 1"),
+        ("\"function\"", "\"funktion\""),
+        ("\"numbers\": ", "\"numbers\": 9"),
+    ] {
+        assert!(text.contains(from), "{from}: {}", &text[..300]);
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        assert!(CompiledModel::load(directory.path()).is_err(), "{from}");
+    }
+    std::fs::write(&path, text).unwrap();
+    CompiledModel::load(directory.path()).unwrap();
 }
