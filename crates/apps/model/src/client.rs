@@ -2,11 +2,12 @@
 
 use std::borrow::Borrow;
 
-use ndarray::{Array2, ArrayD, IxDyn};
+use ndarray::{Array2, ArrayD, ArrayView2, IxDyn};
 use unspoken_ckks::Slots;
 use unspoken_encrypt::{EncryptionPlan, Needs};
 use unspoken_onnx::Answer;
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
+use zeroize::Zeroizing;
 
 use crate::description::Description;
 use crate::error::ModelError;
@@ -70,9 +71,13 @@ impl ClientHalf for ModelClient {
         let (level, scale) = (self.description.query_level(), self.description.parameters().scale());
         let mut vectors = Vec::new();
         for (place, input) in self.description.inputs().iter().enumerate() {
-            let size = input.port.layout().size();
-            let table = Array2::from_shape_fn((rows.len(), size), |(row, element)| rows[row].0[place][element]);
-            vectors.extend(input.port.arrange(table.view())?.into_iter().map(Slots::from));
+            let shape = (rows.len(), input.port.layout().size());
+            // Wiped, as rows are.
+            let numbers: Zeroizing<Vec<f64>> =
+                Zeroizing::new(rows.iter().map(|row| &**row.0[place]).collect::<Vec<_>>().concat());
+            let wrong = |_| ProtocolError::mismatch("rows", numbers.len(), format!("{shape:?}"));
+            let table = ArrayView2::from_shape(shape, &numbers).map_err(wrong)?;
+            vectors.extend(input.port.arrange(table)?.into_iter().map(Slots::from));
         }
         let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
         Ok(self.description.header().pack(vectors.iter().map(encrypt).collect::<Result<_, _>>()?))

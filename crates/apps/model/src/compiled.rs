@@ -1,15 +1,14 @@
 //! A compiled model: its network, its ranges, and what it is compiled for.
 
-use ndarray::{Array2, ArrayView2};
-use unspoken_ckks::Preset;
+use ndarray::ArrayView2;
+use unspoken_ckks::{CkksParameters, ErrorStatistics};
 use unspoken_network::{Approximation, Design, Network, Options, Program, Ranges, Simulation, Wishes, choose};
+use unspoken_protocol::{ProtocolError, simulated_error_bound};
+use unspoken_store::ModelId;
 
 use crate::error::ModelError;
 use crate::interface::Interface;
 use crate::server::ModelServer;
-
-/// Errors of encrypted results are below this multiple of the largest simulated one.
-const ERROR_FACTOR: f64 = 4.0;
 
 /// A model that can be served.
 #[derive(Clone, Debug)]
@@ -26,6 +25,7 @@ pub struct CompiledModel {
     pub batch: usize,
     /// Bound of the noise of results, as a part of the radius of their ranges.
     pub error: f64,
+    pub(crate) id: ModelId,
 }
 
 /// What is predicted of a compiled model.
@@ -35,7 +35,7 @@ pub struct Report {
     pub approximations: Vec<Approximation>,
     /// Levels of a query.
     pub levels: usize,
-    /// Bytes of the keys that a client sends once, of a query and of an answer.
+    /// Bytes of the keys that a client sends once.
     pub key_bytes: u64,
     /// Bytes of a query of one batch.
     pub query_bytes: u64,
@@ -78,41 +78,28 @@ impl CompiledModel {
             simulation: choice.simulation,
         };
         let (preset, batch) = (choice.program.parameters().name().to_owned(), choice.program.batch());
-        let error = ERROR_FACTOR * report.simulation.noise;
-        Ok((CompiledModel { interface, network, ranges, options, preset, batch, error }, report))
+        // Of the errors only the largest is known.
+        let noise = report.simulation.noise;
+        let error = simulated_error_bound(&[ErrorStatistics { rms: noise, median: noise, worst: noise }]);
+        let id = ModelId::default();
+        let model = CompiledModel { interface, network, ranges, options, preset, batch, error, id };
+        Ok((model.identified(), report))
     }
 
-    /// The program of the model.
-    ///
-    /// # Errors
-    /// If the preset is unknown.
-    pub fn program(&self) -> Result<Program, ModelError> {
-        let preset = Preset::find(&self.preset).map_err(unspoken_network::NetworkError::from)?;
-        let parameters = preset.build().map_err(unspoken_network::NetworkError::from)?;
-        let design = Design::new(&self.network, &self.ranges, &self.options)?;
-        Ok(Program::new(&design, &parameters, self.batch)?)
+    /// Identifies the network, its ranges, and what it is compiled for.
+    pub fn id(&self) -> ModelId {
+        self.id
     }
 
-    /// The server's half.
+    /// The server's half, with the parameters of the model's preset.
     ///
     /// # Errors
-    /// As for [`CompiledModel::program`], or if a weight does not fit its level.
-    pub fn server(&self) -> Result<ModelServer, ModelError> {
-        ModelServer::new(self, self.program()?)
-    }
-}
-
-impl Interface {
-    /// Tables with a number for each encrypted one: an index becomes numbers of which one is 1.
-    ///
-    /// # Errors
-    /// If the tables do not fit, or an index is not below the rows of its table.
-    pub fn encoded(&self, tables: &[ArrayView2<'_, f64>]) -> Result<Vec<Array2<f64>>, ModelError> {
-        if tables.len() != self.inputs.len() {
-            let names: Vec<String> = self.inputs.iter().map(|input| format!("{:?}", input.name)).collect();
-            let needed = format!("{}: {}", names.len(), names.join(", "));
-            return Err(ModelError::Row(format!("found {} tables, needed {needed}", tables.len())));
+    /// If the parameters have another preset, or a weight does not fit its level.
+    pub fn server(&self, parameters: &CkksParameters) -> Result<ModelServer, ModelError> {
+        if parameters.name() != self.preset {
+            return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
         }
-        self.inputs.iter().zip(tables).map(|(input, table)| input.encoded(table)).collect()
+        let design = Design::new(&self.network, &self.ranges, &self.options)?;
+        ModelServer::new(self, Program::new(&design, parameters, self.batch)?)
     }
 }

@@ -9,7 +9,7 @@ use unspoken_protocol::{
 };
 
 use crate::error::ModelError;
-use crate::interface::{InputShape, Interface};
+use crate::interface::InputShape;
 use crate::proto;
 
 /// Version of the protocol.
@@ -18,7 +18,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "model", version: PROTOCOL_VERSION };
 
-/// Elements of a row, at most, over all inputs or all results: no query is larger.
+/// Encrypted numbers of a row of one input or result, at most.
 const MAX_ELEMENTS: usize = 1 << 22;
 
 /// Inputs or results, at most, and the length of their names in bytes.
@@ -220,7 +220,7 @@ impl ApplicationDescription for Description {
         let result = |one: &proto::Result| port(one.port.as_ref(), elements(&one.shape, 1)?, layout);
         let results = own.results.iter().map(result).collect::<Result<Vec<_>, ModelError>>()?;
         let shapes: Vec<Vec<usize>> = own.results.iter().map(|one| shape_of(&one.shape)).collect();
-        let outputs = Interface::outputs(&own.outputs, &shapes)?;
+        let outputs = Outputs::from_bytes(&own.outputs, &shapes)?;
         header.check_use(Bootstraps::Nothing)?;
         let description = Description { header, own, inputs, results, outputs };
         CkksHeader::check_query_bytes(description.vector_bytes())?;

@@ -2,7 +2,8 @@
 
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
-use unspoken_onnx::{InputKind, OnnxError, Outputs};
+use unspoken_onnx::{InputKind, Outputs};
+use zeroize::Zeroizing;
 
 use crate::error::ModelError;
 
@@ -40,14 +41,27 @@ impl Interface {
         };
         let inputs = model.inputs().iter().enumerate().map(input).collect::<Result<_, ModelError>>()?;
         let outputs = Outputs::of(model);
-        let outputs = Self::outputs(&outputs.to_bytes(), outputs.result_shapes())?;
+        // As clients will read them.
+        let outputs = Outputs::from_bytes(&outputs.to_bytes(), outputs.result_shapes())?;
         Ok(Interface { inputs, outputs })
     }
 
-    /// Reads outputs from bytes.
-    pub(crate) fn outputs(bytes: &[u8], result_shapes: &[Vec<usize>]) -> Result<Outputs, OnnxError> {
-        Outputs::from_bytes(bytes, result_shapes)
+    /// Tables with a number for each encrypted one: an index becomes numbers of which one is 1.
+    ///
+    /// # Errors
+    /// If the tables do not fit, or an index is not below the rows of its table.
+    pub fn encoded(&self, tables: &[ArrayView2<'_, f64>]) -> Result<Vec<Array2<f64>>, ModelError> {
+        if tables.len() != self.inputs.len() {
+            let needed = format!("{}: {}", self.inputs.len(), names(self.inputs.iter()));
+            return Err(ModelError::Row(format!("found {} tables, needed {needed}", tables.len())));
+        }
+        self.inputs.iter().zip(tables).map(|(input, table)| input.encoded(table)).collect()
     }
+}
+
+/// Names and shapes of inputs, for messages.
+pub(crate) fn names<'a>(inputs: impl Iterator<Item = &'a InputShape>) -> String {
+    inputs.map(|input| format!("{:?} {:?}", input.name, input.shape)).collect::<Vec<_>>().join(", ")
 }
 
 impl InputShape {
@@ -64,34 +78,32 @@ impl InputShape {
 
 impl InputShape {
     /// A table with a number for each encrypted one.
-    pub(crate) fn encoded(&self, table: &ArrayView2<'_, f64>) -> Result<Array2<f64>, ModelError> {
-        if table.ncols() != self.size() {
-            let shape = &self.shape;
-            return Err(ModelError::Row(format!(
-                "input {:?}: found rows of {} numbers, needed {} for the shape {shape:?}",
-                self.name,
-                table.ncols(),
-                self.size()
-            )));
+    fn encoded(&self, table: &ArrayView2<'_, f64>) -> Result<Array2<f64>, ModelError> {
+        let mut numbers = Vec::with_capacity(table.nrows() * self.encoded_size());
+        for (number, row) in table.rows().into_iter().enumerate() {
+            let encoded = self.encode(&row.to_vec());
+            let wrong = |problem| ModelError::Row(format!("row {number}, input {:?}: {problem}", self.name));
+            numbers.extend_from_slice(&encoded.map_err(wrong)?);
         }
-        let mut encoded = Array2::zeros((table.nrows(), self.encoded_size()));
-        for ((row, element), value) in table.indexed_iter() {
-            let Some(rows) = self.table_rows else {
-                encoded[(row, element)] = *value;
-                continue;
-            };
-            let place = index(*value, rows)
-                .map_err(|problem| ModelError::Row(format!("row {row}, input {:?}: {problem}", self.name)))?;
-            encoded[(row, element * rows + place)] = 1.0;
+        let shape = (table.nrows(), self.encoded_size());
+        Array2::from_shape_vec(shape, numbers).map_err(|error| ModelError::Row(error.to_string()))
+    }
+
+    /// The encrypted numbers of a row: indices become numbers of which one is 1. The error is what is wrong with it.
+    pub(crate) fn encode(&self, row: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
+        if row.len() != self.size() {
+            let (found, needed, shape) = (row.len(), self.size(), &self.shape);
+            return Err(format!("found {found} numbers, needed {needed} for the shape {shape:?}"));
+        }
+        let Some(rows) = self.table_rows else { return Ok(Zeroizing::new(row.to_vec())) };
+        let mut encoded = Zeroizing::new(vec![0.0; self.encoded_size()]);
+        for (element, value) in row.iter().enumerate() {
+            if value.fract() != 0.0 || !(0.0..rows as f64).contains(value) {
+                let last = rows.saturating_sub(1);
+                return Err(format!("found {value} in element {element}, needed a whole number from 0 to {last}"));
+            }
+            encoded[element * rows + *value as usize] = 1.0;
         }
         Ok(encoded)
     }
-}
-
-/// An index below `rows`.
-pub(crate) fn index(value: f64, rows: usize) -> Result<usize, String> {
-    if value.fract() != 0.0 || !(0.0..rows as f64).contains(&value) {
-        return Err(format!("found {value}, needed a whole number from 0 to {}", rows.saturating_sub(1)));
-    }
-    Ok(value as usize)
 }

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::description::{Description, Input};
 use crate::error::ModelError;
-use crate::interface::index;
+use crate::interface::names;
 
 /// A row: for each input its numbers, flattened in row-major order. An index is a whole number. Wiped when dropped.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ impl Row {
     pub(crate) fn encoded(&self, number: usize, description: &Description) -> Result<Self, ModelError> {
         let inputs = description.inputs();
         if self.0.len() != inputs.len() {
-            let needed = format!("{}: {}", inputs.len(), names(inputs));
+            let needed = format!("{}: {}", inputs.len(), names(inputs.iter().map(|input| &input.shape)));
             return Err(ModelError::Row(format!("row {number}: found {} inputs, needed {needed}", self.0.len())));
         }
         let encoded = inputs.iter().zip(&self.0).map(|(input, values)| {
@@ -59,31 +59,15 @@ impl Row {
     }
 }
 
-fn names(inputs: &[Input]) -> String {
-    inputs.iter().map(|input| format!("{:?} {:?}", input.shape.name, input.shape.shape)).collect::<Vec<_>>().join(", ")
-}
-
 fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
-    let shape = &input.shape;
-    if values.len() != shape.size() {
-        return Err(format!("found {} numbers, needed {} for the shape {:?}", values.len(), shape.size(), shape.shape));
-    }
-    if let Some(rows) = shape.table_rows {
-        let mut encoded = Zeroizing::new(vec![0.0; values.len() * rows]);
-        for (element, value) in values.iter().enumerate() {
-            let place = index(*value, rows).map_err(|problem| format!("element {element}: {problem}"))?;
-            encoded[element * rows + place] = 1.0;
-        }
-        return Ok(encoded);
-    }
+    let encoded = input.shape.encode(values)?;
     for (element, value) in values.iter().enumerate() {
-        let [low, high] = input.range(element).unwrap_or([0.0, 0.0]);
-        if !(low..=high).contains(value) {
+        if let Some([low, high]) = input.range(element).filter(|[low, high]| !(low..=high).contains(&value)) {
             return Err(format!(
                 "found {value} in element {element}, needed {low:.6} to {high:.6}, the calibrated range; clip rows \
                  into it, or let the owner calibrate with more rows"
             ));
         }
     }
-    Ok(Zeroizing::new(values.to_vec()))
+    Ok(encoded)
 }

@@ -4,7 +4,7 @@ use unspoken_ckks::{Encoder, Evaluator, vector_bytes};
 use unspoken_network::{Port, Program};
 use unspoken_protocol::{
     Call, CkksDescription, CkksHeader, CkksServerHalf, Limits, Request, SeedGuard, ServerHalf, check_device,
-    output_bytes, write_output,
+    write_output,
 };
 use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
@@ -81,10 +81,9 @@ impl ServerHalf for ModelServer {
     fn limits(&self) -> Limits {
         let parameters = self.description.parameters();
         let inputs = self.description.query_vectors() as u64 * vector_bytes(parameters, self.program.input_level());
-        let vectors = self.description.answer_vectors();
         Limits {
             query_bytes: self.description.query_bytes(),
-            answer_bytes: self.header().packed_bytes(vectors, vectors * output_bytes(parameters, 0)),
+            answer_bytes: self.description.answer_bytes(),
             working_bytes: inputs + self.program.working_bytes(),
             most_together: 1,
             waits_for_others: false,

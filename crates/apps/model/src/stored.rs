@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unspoken_network::{Function, Network, NetworkBuilder, Options, Ranges, SparseMatrix, Step, ValueId};
+use unspoken_onnx::Outputs;
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelHasher, ModelId};
 
 use crate::compiled::CompiledModel;
@@ -20,6 +21,14 @@ const MAX_NUMBERS: usize = 1 << 28;
 #[serde(deny_unknown_fields)]
 struct Content {
     model_id: ModelId,
+    model: Body,
+    weights_blake3: String,
+}
+
+/// A compiled model without its numbers.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
     preset: String,
     batch: usize,
     error: f64,
@@ -31,7 +40,14 @@ struct Content {
     steps: Vec<StoredStep>,
     results: Vec<usize>,
     numbers: usize,
-    weights_blake3: String,
+}
+
+impl Body {
+    /// The id of a model with these numbers, as bytes.
+    fn id(&self, numbers: &[u8]) -> ModelId {
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        ModelHasher::new("unspoken 2026 compiled model").bytes(&body).bytes(numbers).finish()
+    }
 }
 
 /// A step of a network; its numbers are in the tensor.
@@ -64,26 +80,9 @@ impl CompiledModel {
     /// # Errors
     /// If a file cannot be written.
     pub fn save(&self, directory: &Path) -> Result<(), ModelError> {
-        let (steps, mut numbers) = stored(&self.network);
-        numbers.extend(self.ranges.to_numbers());
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let weights_blake3 = PAIR.write_weights(directory, TENSOR, Dtype::F64, vec![numbers.len()], &bytes)?;
-        let outputs = String::from_utf8_lossy(&self.interface.outputs.to_bytes()).into_owned();
-        let content = Content {
-            model_id: self.id(),
-            preset: self.preset.clone(),
-            batch: self.batch,
-            error: self.error,
-            options: self.options,
-            inputs: self.interface.inputs.clone(),
-            result_shapes: self.interface.outputs.result_shapes().to_vec(),
-            outputs,
-            steps,
-            results: self.network.outputs().iter().map(|(_, value)| value.index()).collect(),
-            numbers: numbers.len(),
-            weights_blake3,
-        };
-        Ok(PAIR.write_json(directory, &content)?)
+        let (model, numbers) = self.parts();
+        let weights_blake3 = PAIR.write_weights(directory, TENSOR, Dtype::F64, vec![model.numbers], &numbers)?;
+        Ok(PAIR.write_json(directory, &Content { model_id: self.id, model, weights_blake3 })?)
     }
 
     /// Reads and checks the two files.
@@ -92,42 +91,48 @@ impl CompiledModel {
     /// If a file is absent, damaged, or not of this version.
     pub fn load(directory: &Path) -> Result<Self, ModelError> {
         let files = ModelFiles::from(directory);
-        let content: Content = PAIR.read_json(files)?;
-        if content.numbers > MAX_NUMBERS {
-            return Err(ModelError::file(format!("{} numbers", content.numbers), format!("at most {MAX_NUMBERS}")));
+        let Content { model_id: id, model: body, weights_blake3 }: Content = PAIR.read_json(files)?;
+        if body.numbers > MAX_NUMBERS {
+            return Err(ModelError::file(format!("{} numbers", body.numbers), format!("at most {MAX_NUMBERS}")));
         }
-        let bytes = PAIR.read_weights(files, &content.weights_blake3, TENSOR, Dtype::F64, &[content.numbers])?;
+        let bytes = PAIR.read_weights(files, &weights_blake3, TENSOR, Dtype::F64, &[body.numbers])?;
+        if body.id(&bytes) != id {
+            return Err(ModelError::file(format!("model {id}"), format!("its sum, {}", body.id(&bytes))));
+        }
         let (words, _) = bytes.as_chunks();
         let numbers: Vec<f64> = words.iter().map(|word| f64::from_le_bytes(*word)).collect();
         let mut numbers = Numbers(&numbers);
-        let network = network(&content, &mut numbers)?;
+        let network = network(&body, &mut numbers)?;
         let ranges = Ranges::from_numbers(&network, numbers.0)?;
-        let outputs = Interface::outputs(content.outputs.as_bytes(), &content.result_shapes)?;
-        let model = CompiledModel {
-            interface: Interface { inputs: content.inputs, outputs },
-            network,
-            ranges,
-            options: content.options,
-            preset: content.preset,
-            batch: content.batch,
-            error: content.error,
-        };
-        if model.id() != content.model_id {
-            return Err(ModelError::file(format!("model {}", content.model_id), format!("its sum, {}", model.id())));
-        }
-        Ok(model)
+        let outputs = Outputs::from_bytes(body.outputs.as_bytes(), &body.result_shapes)?;
+        let Body { preset, batch, error, options, inputs, .. } = body;
+        let interface = Interface { inputs, outputs };
+        Ok(CompiledModel { interface, network, ranges, options, preset, batch, error, id })
     }
 
-    /// Identifies the network, its ranges, and what it is compiled for.
-    pub fn id(&self) -> ModelId {
-        let (_, numbers) = stored(&self.network);
-        let mut hasher = ModelHasher::new("unspoken 2026 compiled model");
-        numbers.into_iter().chain(self.ranges.to_numbers()).for_each(|number| {
-            hasher.bytes(&number.to_le_bytes());
-        });
-        hasher.bytes(&self.interface.outputs.to_bytes());
-        hasher.bytes(format!("{} {} {:?}", self.preset, self.batch, self.options).as_bytes());
-        hasher.finish()
+    /// The same with its id.
+    pub(crate) fn identified(self) -> Self {
+        let (body, numbers) = self.parts();
+        CompiledModel { id: body.id(&numbers), ..self }
+    }
+
+    /// What is written, and its numbers as bytes.
+    fn parts(&self) -> (Body, Vec<u8>) {
+        let (steps, mut numbers) = stored(&self.network);
+        numbers.extend(self.ranges.to_numbers());
+        let body = Body {
+            preset: self.preset.clone(),
+            batch: self.batch,
+            error: self.error,
+            options: self.options,
+            inputs: self.interface.inputs.clone(),
+            result_shapes: self.interface.outputs.result_shapes().to_vec(),
+            outputs: String::from_utf8_lossy(&self.interface.outputs.to_bytes()).into_owned(),
+            steps,
+            results: self.network.outputs().iter().map(|(_, value)| value.index()).collect(),
+            numbers: numbers.len(),
+        };
+        (body, numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
     }
 }
 
@@ -164,10 +169,10 @@ impl Numbers<'_> {
     }
 }
 
-fn network(content: &Content, numbers: &mut Numbers<'_>) -> Result<Network, ModelError> {
+fn network(body: &Body, numbers: &mut Numbers<'_>) -> Result<Network, ModelError> {
     let mut builder = NetworkBuilder::new();
     let mut values: Vec<ValueId> = Vec::new();
-    for step in &content.steps {
+    for step in &body.steps {
         let known = |place: usize| {
             values.get(place).copied().ok_or_else(|| ModelError::file(format!("value {place}"), "an earlier one"))
         };
@@ -188,13 +193,13 @@ fn network(content: &Content, numbers: &mut Numbers<'_>) -> Result<Network, Mode
         };
         values.push(value);
     }
-    let names: Vec<String> = (0..content.results.len()).map(|result| format!("result {result}")).collect();
+    let names: Vec<String> = (0..body.results.len()).map(|result| format!("result {result}")).collect();
     let result = |(name, place): (&String, &usize)| {
         let value = values.get(*place).copied();
         let value = value.ok_or_else(|| ModelError::file(format!("result {place}"), "a value of a step"))?;
         Ok((name.clone(), value))
     };
-    let results = names.iter().zip(&content.results).map(result).collect::<Result<Vec<_>, ModelError>>()?;
+    let results = names.iter().zip(&body.results).map(result).collect::<Result<Vec<_>, ModelError>>()?;
     let results: Vec<(&str, ValueId)> = results.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     Ok(builder.finish(&results)?)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, ArrayD, IxDyn};
+use unspoken_ckks::Preset;
 use unspoken_model::{CompiledModel, Description, ModelClient, ModelError, ModelServer, Predicted, Report, Row};
 use unspoken_network::{Options, Wishes};
 use unspoken_onnx::{Answer, Network};
@@ -53,7 +54,7 @@ struct Served {
 }
 
 fn serve(model: &CompiledModel) -> Served {
-    let server = model.server().unwrap();
+    let server = model.server(&Preset::find(&model.preset).unwrap().build().unwrap()).unwrap();
     let client = ModelClient::open(Description::insecure_from_bytes(&server.describe()).unwrap(), (), None).unwrap();
     let mut bundle = Vec::new();
     client.keyring().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
@@ -112,6 +113,8 @@ fn agrees(name: &str, options: Options, bound: f32) {
     compiled.save(directory.path()).unwrap();
     let read = CompiledModel::load(directory.path()).unwrap();
     assert_eq!(read.id(), compiled.id());
+    let (precise, _) = compile(&model, Options { margin: 1.5, ..options }).unwrap();
+    assert_ne!(precise.id(), compiled.id());
     let mut served = serve(&read);
     let tables = rows(&model, 5, 77);
     let asked: Vec<Row> = (0..5).map(|at| row(&tables, at)).collect();
@@ -159,6 +162,7 @@ fn networks_of_torch_predict_encrypted() {
         "embedding-18.onnx",
         "residual-18.onnx",
         "depthwise-13.onnx",
+        "lenet-18.onnx",
     ] {
         agrees(name, precise, 0.06);
     }
@@ -272,5 +276,7 @@ fn files_that_are_damaged_are_refused() {
         assert!(CompiledModel::load(directory.path()).is_err(), "{from}");
     }
     std::fs::write(&path, text).unwrap();
-    CompiledModel::load(directory.path()).unwrap();
+    let model = CompiledModel::load(directory.path()).unwrap();
+    let other = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+    assert!(model.server(&other).is_err_and(|error| error.to_string().contains("serve a model")));
 }

@@ -29,6 +29,9 @@ pub struct Requirements {
 }
 
 impl Requirements {
+    /// Which parts of [`Requirements::memory`] all clients share.
+    pub const SHARED: [bool; 7] = [false, true, true, true, false, false, false];
+
     /// Bytes of memory of a service for one client with one session after `public` tokens, part by part.
     pub fn memory(&self, program: &PassProgram, public: usize) -> [(&'static str, u64); 7] {
         let (ring, config) = (program.bootstrap.parameters().ring(), program.config());

@@ -27,7 +27,7 @@ pub use encoding::Encoding;
 pub use error::NetworkError;
 pub use function::Function;
 pub use layout::{Answer, Layout, Port};
-pub use lower::{MAX_TABLE_ROWS, encoded_size, table_rows};
+pub use lower::{MAX_TABLE_ROWS, table_rows};
 pub use matrix::SparseMatrix;
 pub use network::{Network, NetworkBuilder, Step, ValueId};
 pub use program::Program;

@@ -27,6 +27,6 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let model = CompiledModel::load(offer.path())?;
-    secure(&model.preset)?;
-    add_with_keys(offer, model.server()?, applications)
+    let server = model.server(&secure(&model.preset)?)?;
+    add_with_keys(offer, server, applications)
 }

@@ -3,7 +3,7 @@
 mod maps;
 mod steps;
 
-use unspoken_onnx::{InputKind, ValueId};
+use unspoken_onnx::ValueId;
 
 use self::steps::Lowering;
 use crate::error::NetworkError;
@@ -12,13 +12,17 @@ use crate::network::Network;
 /// Rows of an embedding's table, at most: a client sends an index as so many numbers, of which one is 1.
 pub const MAX_TABLE_ROWS: usize = 4096;
 
+/// Entries of the matrix of one operation, at most: 1 GiB while it is made.
+const MAX_ENTRIES: usize = 1 << 26;
+
 impl Network {
     /// The network of an ONNX model: each operation becomes affine maps, functions and products of flattened rows.
     /// An input of indices has a number for each row of its table: 1 at the index, else 0. The outputs are the
     /// results of the model, in their order.
     ///
     /// # Errors
-    /// If an operation has no polynomial form, with the name of its node, or a table has too many rows.
+    /// If an operation has no polynomial form or a matrix of too many entries, with the name of its node, or a table
+    /// has too many rows.
     pub fn from_onnx(model: &unspoken_onnx::Network) -> Result<Self, NetworkError> {
         let mut lowering = Lowering::new(model);
         for input in 0..model.inputs().len() {
@@ -31,28 +35,19 @@ impl Network {
     }
 }
 
-/// The numbers that a client encrypts for an input of a model: for an input of indices, one for each row of the table.
-///
-/// # Errors
-/// If there is no such input, or its indices belong to tables of several sizes.
-pub fn encoded_size(model: &unspoken_onnx::Network, input: usize) -> Result<usize, NetworkError> {
-    const OPERATION: &str = "encode an input";
-    let declared = model.inputs().get(input);
-    let declared = declared.ok_or_else(|| NetworkError::mismatch(OPERATION, input, "an input of the model"))?;
-    let size = declared.shape.iter().product::<usize>();
-    match declared.kind {
-        InputKind::Float => Ok(size),
-        InputKind::Index => Ok(size * table_rows(model, input)?),
-    }
-}
-
 /// The rows of the tables that an input of indices points into.
 ///
 /// # Errors
-/// As for [`encoded_size`].
+/// If the indices belong to tables of several sizes or to other operations, or a table has too many rows.
+///
+/// # Panics
+/// If there is no such input.
 ///
 /// # Errors
-/// As for [`encoded_size`].
+/// If the indices belong to tables of several sizes or to other operations, or a table has too many rows.
+///
+/// # Panics
+/// If there is no such input.
 pub fn table_rows(model: &unspoken_onnx::Network, input: usize) -> Result<usize, NetworkError> {
     const OPERATION: &str = "look indices up";
     let name = || &model.inputs()[input].name;

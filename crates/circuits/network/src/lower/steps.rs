@@ -1,13 +1,15 @@
 //! Nodes of a model as steps of a network.
 
-use unspoken_onnx::{Activation, LayerNorm, Node, Operation, Tensor};
+use unspoken_onnx::{Activation, InputKind, LayerNorm, Node, Operation, Tensor};
 
 use super::maps::{self, Rows, size};
-use super::table_rows;
+use super::{MAX_ENTRIES, table_rows};
 use crate::error::NetworkError;
 use crate::function::Function;
 use crate::matrix::SparseMatrix;
 use crate::network::{Network, NetworkBuilder, ValueId};
+
+const LOWER: &str = "lower an operation";
 
 /// The steps so far.
 pub(super) struct Lowering<'a> {
@@ -31,7 +33,11 @@ impl<'a> Lowering<'a> {
 
     pub fn input(&mut self, input: usize) -> Result<(), NetworkError> {
         let declared = &self.model.inputs()[input];
-        let value = self.builder.input(&declared.name, super::encoded_size(self.model, input)?)?;
+        let each = match declared.kind {
+            InputKind::Float => 1,
+            InputKind::Index => table_rows(self.model, input)?,
+        };
+        let value = self.builder.input(&declared.name, size(&declared.shape) * each)?;
         self.values.push(value);
         Ok(())
     }
@@ -77,7 +83,27 @@ impl<'a> Lowering<'a> {
         self.builder.affine(terms, bias.unwrap_or_else(|| vec![0.0; count]))
     }
 
+    /// Refuses an operation whose matrix has too many entries, before it is made.
+    fn check_entries(&self, node: &Node) -> Result<(), NetworkError> {
+        let of_each = match &node.operation {
+            Operation::Linear(linear) => linear.weight.shape()[1],
+            Operation::Conv(conv) => conv.weight.shape()[1..].iter().product(),
+            Operation::AveragePool { window, .. } => size(&window.kernel),
+            Operation::LayerNorm(norm) => 2 * normed(node, norm),
+            Operation::Embedding { .. } => table_rows(self.model, node.inputs[0].index())?,
+            Operation::Reduce { axes, .. } => axes.iter().map(|axis| self.shape(node, 0)[*axis]).product(),
+            _ => 2,
+        };
+        let found = size(&node.shape).saturating_mul(of_each);
+        if found <= MAX_ENTRIES {
+            return Ok(());
+        }
+        let needed = format!("at most {MAX_ENTRIES}; use a smaller model");
+        Err(NetworkError::mismatch(LOWER, format!("a matrix of {found} entries"), needed))
+    }
+
     fn lowered(&mut self, node: &Node) -> Result<ValueId, NetworkError> {
+        self.check_entries(node)?;
         let (operand, shape) = (self.shape(node, 0), node.shape.as_slice());
         let rows = match &node.operation {
             Operation::Linear(linear) => {
@@ -103,7 +129,7 @@ impl<'a> Lowering<'a> {
             Operation::MaxPool(_) => {
                 let needed = "an average: a maximum of encrypted numbers has no good polynomial; train with average \
                               pooling";
-                return Err(NetworkError::mismatch("lower an operation", "a maximum over windows", needed));
+                return Err(NetworkError::mismatch(LOWER, "a maximum over windows", needed));
             }
             Operation::AveragePool { window, count_include_pad } => {
                 maps::average(window, *count_include_pad, operand, shape)
@@ -195,7 +221,7 @@ impl<'a> Lowering<'a> {
     /// The variance is an affine map of squares, and its inverse root a function.
     fn layer_norm(&mut self, node: &Node, norm: &LayerNorm) -> Result<ValueId, NetworkError> {
         let count = size(&node.shape);
-        let group = size(&node.shape[node.shape.len() - norm.axes.min(node.shape.len())..]).max(1);
+        let group = normed(node, norm);
         let mean =
             |row: usize| (row / group * group..(row / group + 1) * group).map(|column| (column, 1.0 / group as f64));
         let centre =
@@ -212,6 +238,11 @@ impl<'a> Lowering<'a> {
         let term = Term { value: normed, rows, columns: count };
         self.affine(vec![term], Some(maps::values(&norm.shift, &node.shape)))
     }
+}
+
+/// Numbers that are normalised together.
+fn normed(node: &Node, norm: &LayerNorm) -> usize {
+    size(&node.shape[node.shape.len().saturating_sub(norm.axes)..]).max(1)
 }
 
 /// Multiplies each row by a factor.
@@ -251,7 +282,7 @@ fn function(activation: &Activation) -> Result<Function, NetworkError> {
         Activation::Power { exponent } if *exponent == -1.0 => Function::Reciprocal,
         other => {
             let needed = "a function that polynomials approximate: powers from 1 to 64, 1/2, -1/2 and -1";
-            return Err(NetworkError::mismatch("lower an operation", format!("{other:?}"), needed));
+            return Err(NetworkError::mismatch(LOWER, format!("{other:?}"), needed));
         }
     })
 }

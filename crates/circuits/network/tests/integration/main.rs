@@ -5,4 +5,5 @@ mod common;
 
 mod choices;
 mod layouts;
+mod lowered;
 mod polynomials;

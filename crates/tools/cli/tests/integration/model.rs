@@ -54,15 +54,18 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
         let fixed = ["ask", "--url", &service.url, "--state-dir", &state, "--input", input];
         unspoken(&[&fixed[..], more].concat())
     };
-    let said = text(&ask(&csv, &["--check", model]));
-    assert!(said.contains("the same labels for 200 of 200 rows"), "{said}");
+    let asked = ask(&csv, &["--check", model]);
+    let (said, taken) = (text(&asked), String::from_utf8_lossy(&asked.stderr).into_owned());
+    assert!(taken.contains("the same labels for 200 of 200 rows") && taken.contains("query "), "{taken}");
+    assert_eq!(said.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 200, "{said}");
+    assert_eq!(said.lines().count(), 200);
     let first: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
     let label = first["output_label"].as_str().unwrap();
     let probabilities = first["output_probability"].as_object().unwrap();
     assert!(probabilities[label].as_f64().unwrap() >= 1.0 / 3.0 && probabilities.len() == 3, "{first}");
     // The same row from each kind of file.
     let row: Vec<f64> = (0..4).map(|column| number(0, column)).collect();
-    let input = first.as_object().map(|_| "X").unwrap();
+    let input = "X";
     for (name, bytes) in [
         ("row.json", json!([row]).to_string().into_bytes()),
         ("one.json", json!({ input: row }).to_string().into_bytes()),

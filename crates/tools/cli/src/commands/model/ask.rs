@@ -9,7 +9,7 @@ use unspoken_model::{InputShape, ModelClient, Row};
 use unspoken_onnx::{Answer, Labels, Network};
 
 use super::tables;
-use crate::commands::connection::{Target, print_usage};
+use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
 use crate::progress::{Bars, note};
 
@@ -17,7 +17,7 @@ use crate::progress::{Bars, note};
 ///
 /// The service computes the outputs of its model without seeing rows or outputs. The first call generates and uploads
 /// keys; later calls reuse them. A row with a number outside the calibrated range is refused before anything is sent.
-/// Prints one JSON object for each row, with the outputs of the model by name.
+/// Prints one JSON object for each row, with the outputs of the model by name; what it took goes to standard error.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             names.iter().cloned().zip(one.outputs.iter().map(value)).collect();
         println!("{}", Value::Object(outputs));
     }
-    print_usage(client.usage());
+    eprint!("{}", usage_lines(client.usage()));
     if let Some(model) = &check {
         let outputs: Vec<&[Answer]> = predicted.iter().map(|one| one.outputs.as_slice()).collect();
         compare(model, &tables, &outputs)?;
@@ -108,7 +108,7 @@ fn compare(model: &Network, tables: &[ndarray::Array2<f64>], found: &[&[Answer]]
         let expected = model.outputs().iter().map(|output| output.finish(&results)).collect::<Result<Vec<_>, _>>()?;
         equal += usize::from(found.iter().zip(&expected).all(|(found, expected)| same(found, expected, &mut largest)));
     }
-    println!(
+    eprintln!(
         "in clear    the same labels for {equal} of {} rows; numbers differ by {largest:.1e} at most",
         found.len()
     );
