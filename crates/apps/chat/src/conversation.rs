@@ -134,6 +134,8 @@ pub struct Conversation {
     /// Private bytes and tokens up to the end of each generated text. The next prompt has the same tokens there, also
     /// where its text could be cut otherwise.
     marks: Vec<(usize, usize)>,
+    /// Bytes of the last prompt's private text.
+    prompt: usize,
     /// Bytes of the text after each token of the last generated text, and those of it that were given out.
     ends: Vec<usize>,
     given: usize,
@@ -154,6 +156,7 @@ impl Conversation {
             stops: StopStream::new([]),
             text: Zeroizing::default(),
             marks: Vec::new(),
+            prompt: 0,
             ends: Vec::new(),
             given: 0,
         })
@@ -224,10 +227,10 @@ impl Conversation {
                 *generation = Some(if self.kept { new.kept() } else { new });
             }
         }
-        let prompt_bytes = prompt.text.len();
+        self.prompt = prompt.text.len();
         self.stops = StopStream::new(stops);
         self.marks.truncate(prompt.marks);
-        (self.text, self.given) = (prompt.text, prompt_bytes);
+        (self.text, self.given) = (prompt.text, self.prompt);
         self.ends.clear();
         Ok(())
     }
@@ -285,14 +288,16 @@ impl Conversation {
     }
 
     /// Marks the end of a text that has ended, or where it was cut before a string that ends it: after the last token
-    /// that was given out whole.
+    /// that was given out whole. Tokens without text are no mark: the same prompt would have them, when it is continued
+    /// once more.
     fn mark(&mut self) {
         let Some(generation) = self.generation.as_ref().filter(|generation| generation.end().is_some()) else { return };
         let prompt = generation.prompt().len();
         let is_marked = self.marks.last().is_some_and(|(_, tokens)| *tokens > prompt);
         let whole = self.ends.iter().take_while(|end| **end <= self.given).count().min(generation.tokens().len());
-        if let (false, Some(last)) = (is_marked, whole.checked_sub(1)) {
-            self.marks.push((self.ends[last], prompt + whole));
+        let end = whole.checked_sub(1).map(|last| self.ends[last]).filter(|end| *end > self.prompt);
+        if let (false, Some(end)) = (is_marked, end) {
+            self.marks.push((end, prompt + whole));
         }
     }
 

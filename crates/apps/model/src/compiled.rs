@@ -2,7 +2,9 @@
 
 use ndarray::ArrayView2;
 use unspoken_ckks::{CkksParameters, ErrorStatistics};
-use unspoken_network::{Approximation, Design, Network, Options, Program, Ranges, Simulation, Wishes, choose};
+use unspoken_network::{
+    Approximation, Arrangement, Design, Network, Options, Order, Program, Ranges, Simulation, Wishes, choose,
+};
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
@@ -23,6 +25,11 @@ pub struct CompiledModel {
     pub preset: String,
     /// Rows of a query.
     pub batch: usize,
+    /// How they lie in the slots.
+    pub order: Order,
+    /// Most bytes of memory of weights, of one query and of the keys of one client: weights for which there is no room
+    /// are encoded for each query.
+    pub memory: u64,
     /// Bound of the noise of results, as a part of the radius of their ranges.
     pub error: f64,
     pub(crate) id: ModelId,
@@ -77,12 +84,13 @@ impl CompiledModel {
             constant_inputs: ranges.constant_inputs().to_vec(),
             simulation: choice.simulation,
         };
-        let (preset, batch) = (choice.program.parameters().name().to_owned(), choice.program.batch());
+        let preset = choice.program.parameters().name().to_owned();
+        let (Arrangement { batch, order }, memory) = (choice.program.arrangement(), wishes.memory);
         // Of the errors only the largest is known.
         let noise = report.simulation.noise;
         let error = simulated_error_bound(&[ErrorStatistics { rms: noise, median: noise, worst: noise }]);
         let id = ModelId::default();
-        let model = CompiledModel { interface, network, ranges, options, preset, batch, error, id };
+        let model = CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, id };
         Ok((model.identified(), report))
     }
 
@@ -100,6 +108,7 @@ impl CompiledModel {
             return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
         }
         let design = Design::new(&self.network, &self.ranges, &self.options)?;
-        ModelServer::new(self, Program::new(&design, parameters, self.batch)?)
+        let arrangement = Arrangement { batch: self.batch, order: self.order };
+        ModelServer::new(self, Program::new(&design, parameters, arrangement)?.within(self.memory)?)
     }
 }

@@ -1,7 +1,7 @@
 //! The description of a served model, which client and server must both know.
 
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
-use unspoken_network::{Layout, MAX_TABLE_ROWS, Port};
+use unspoken_network::{Arrangement, Layout, MAX_TABLE_ROWS, Order, Port};
 use unspoken_onnx::Outputs;
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
@@ -57,7 +57,7 @@ impl Description {
     /// The description of a server whose program has these inputs, and results of these shapes.
     pub(crate) fn new(
         header: CkksHeader,
-        (batch, query_level): (usize, usize),
+        (arrangement, query_level): (Arrangement, usize),
         inputs: Vec<Input>,
         results: Vec<Port>,
         outputs: Outputs,
@@ -66,7 +66,8 @@ impl Description {
         let result =
             |(shape, port): (&Vec<usize>, &Port)| proto::Result { shape: numbers(shape), port: Some(of_port(port)) };
         let own = proto::Description {
-            batch: batch as u32,
+            batch: arrangement.batch as u32,
+            consecutive: arrangement.order == Order::Consecutive,
             query_level: query_level as u32,
             inputs: inputs.iter().map(|input| of_input(input, numbers(&input.shape.shape))).collect(),
             results: outputs.result_shapes().iter().zip(&results).map(result).collect(),
@@ -181,13 +182,13 @@ fn elements(shape: &[u32], each: usize) -> Result<usize, ModelError> {
 }
 
 /// A port from outside, for rows of `size` elements.
-fn port(message: Option<&proto::Port>, size: usize, (slots, batch): (usize, usize)) -> Result<Port, ModelError> {
+fn port(message: Option<&proto::Port>, size: usize, (slots, rows): (usize, Arrangement)) -> Result<Port, ModelError> {
     let message = message.ok_or_else(|| ProtocolError::mismatch("description", "no port", "one"))?;
-    let layout = Layout::with_period(size, slots, batch, message.period as usize)?;
+    let layout = Layout::with_period(size, slots, rows, message.period as usize)?;
     Ok(Port::new("", layout, message.middle.clone(), message.radius.clone(), message.bound)?)
 }
 
-fn input(message: &proto::Input, shape: (usize, usize)) -> Result<Input, ModelError> {
+fn input(message: &proto::Input, shape: (usize, Arrangement)) -> Result<Input, ModelError> {
     let rows = message.table_rows as usize;
     if message.name.len() > MAX_NAME || rows > MAX_TABLE_ROWS {
         let needed = format!("a name of at most {MAX_NAME} bytes, and at most {MAX_TABLE_ROWS} rows");
@@ -215,7 +216,8 @@ impl ApplicationDescription for Description {
             let needed = format!("at most {top} with preset {}", header.parameters().name());
             return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
         }
-        let layout = (header.parameters().slots(), own.batch as usize);
+        let order = if own.consecutive { Order::Consecutive } else { Order::Interleaved };
+        let layout = (header.parameters().slots(), Arrangement { batch: own.batch as usize, order });
         let inputs = own.inputs.iter().map(|one| input(one, layout)).collect::<Result<Vec<_>, _>>()?;
         let result = |one: &proto::Result| port(one.port.as_ref(), elements(&one.shape, 1)?, layout);
         let results = own.results.iter().map(result).collect::<Result<Vec<_>, ModelError>>()?;

@@ -40,7 +40,7 @@ impl ModelServer {
             .with_answer(vectors, 0, program.scale());
         let inputs = model.interface.inputs.iter().zip(program.inputs());
         let inputs = inputs.map(|(shape, port)| Input { shape: shape.clone(), port: port.clone() }).collect();
-        let sizes = (program.batch(), program.input_level());
+        let sizes = (program.arrangement(), program.input_level());
         let outputs = model.interface.outputs.clone();
         let description = Description::new(header, sizes, inputs, program.outputs().to_vec(), outputs);
         Ok(ModelServer { encoder, program, seeds: SeedGuard::default(), description, storage: KeyStorage::Expanded })

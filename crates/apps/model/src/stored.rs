@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_network::{Function, Network, NetworkBuilder, Options, Ranges, SparseMatrix, Step, ValueId};
+use unspoken_network::{Function, Network, NetworkBuilder, Options, Order, Ranges, SparseMatrix, Step, ValueId};
 use unspoken_onnx::Outputs;
 use unspoken_store::{Dtype, FilePair, ModelFiles, ModelHasher, ModelId};
 
@@ -11,7 +11,7 @@ use crate::compiled::CompiledModel;
 use crate::error::ModelError;
 use crate::interface::{InputShape, Interface};
 
-const PAIR: FilePair = FilePair::new("model", "unspoken-compiled-model", 1);
+const PAIR: FilePair = FilePair::new("model", "unspoken-compiled-model", 2);
 const TENSOR: &str = "numbers";
 
 /// Numbers of a file, at most.
@@ -31,6 +31,8 @@ struct Content {
 struct Body {
     preset: String,
     batch: usize,
+    order: Order,
+    memory: u64,
     error: f64,
     options: Options,
     inputs: Vec<InputShape>,
@@ -58,8 +60,8 @@ enum StoredStep {
         name: String,
         size: usize,
     },
-    /// Arguments with the numbers of entries of their matrices, each entry of three numbers: row, column, value; then
-    /// the bias.
+    /// The bias; then arguments with the numbers of entries of their matrices, each entry of three numbers: row, column,
+    /// value.
     Affine {
         terms: Vec<(usize, usize)>,
         size: usize,
@@ -105,9 +107,9 @@ impl CompiledModel {
         let network = network(&body, &mut numbers)?;
         let ranges = Ranges::from_numbers(&network, numbers.0)?;
         let outputs = Outputs::from_bytes(body.outputs.as_bytes(), &body.result_shapes)?;
-        let Body { preset, batch, error, options, inputs, .. } = body;
+        let Body { preset, batch, order, memory, error, options, inputs, .. } = body;
         let interface = Interface { inputs, outputs };
-        Ok(CompiledModel { interface, network, ranges, options, preset, batch, error, id })
+        Ok(CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, id })
     }
 
     /// The same with its id.
@@ -123,6 +125,8 @@ impl CompiledModel {
         let body = Body {
             preset: self.preset.clone(),
             batch: self.batch,
+            order: self.order,
+            memory: self.memory,
             error: self.error,
             options: self.options,
             inputs: self.interface.inputs.clone(),
@@ -141,12 +145,12 @@ fn stored(network: &Network) -> (Vec<StoredStep>, Vec<f64>) {
     let mut numbers = Vec::new();
     let mut of_step = |(place, step): (usize, &Step)| match step {
         Step::Affine { terms, bias } => {
+            numbers.extend(bias);
             let term = |(value, matrix): &(ValueId, SparseMatrix)| {
                 matrix.entries().for_each(|(row, column, x)| numbers.extend([row as f64, column as f64, x]));
                 (value.index(), matrix.nonzero())
             };
             let terms = terms.iter().map(term).collect();
-            numbers.extend(bias);
             StoredStep::Affine { terms, size: bias.len() }
         }
         Step::Function { input, function } => StoredStep::Function { input: input.index(), function: *function },
@@ -182,13 +186,15 @@ fn network(body: &Body, numbers: &mut Numbers<'_>) -> Result<Network, ModelError
             StoredStep::Product { a, b } => builder.product(known(*a)?, known(*b)?)?,
             StoredStep::Affine { terms, size } => {
                 let mut matrices = Vec::new();
+                // There is a number for each row, so the file is as long as what is made of it.
+                let bias = numbers.take(*size)?.to_vec();
                 for (value, entries) in terms {
                     let value = known(*value)?;
                     let (triples, _) = numbers.take(entries.saturating_mul(3))?.as_chunks();
                     let entries = triples.iter().map(|[row, column, x]| (*row as usize, *column as usize, *x));
                     matrices.push((value, SparseMatrix::new((*size, builder.size(value)?), entries)?));
                 }
-                builder.affine(matrices, numbers.take(*size)?.to_vec())?
+                builder.affine(matrices, bias)?
             }
         };
         values.push(value);

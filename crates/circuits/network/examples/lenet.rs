@@ -106,6 +106,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         program.prepared_bytes() as f64 / 1e6,
         program.query_bytes() / 1000
     );
+    for (value, level, counts) in program.maps() {
+        println!("  value {} at level {level}: {counts:?}", value.index());
+    }
     let predicted = program.seconds(&CostModel::measure(program.parameters())?);
     println!("  predicted {predicted:.2} s, nominal {:.2} s, noise {:.1e}", choice.seconds, choice.simulation.noise);
     if !has("run") {

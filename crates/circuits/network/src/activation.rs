@@ -42,7 +42,7 @@ impl Prepared {
         let Prepared::Slots(vectors) = self else { return 0 };
         let of_vector = |(index, vector): (usize, &SlotPolynomials)| {
             let coefficients = ((layout.elements(index).len() + 2) * size_of::<Complex64>()) << vector.depth();
-            coefficients + layout.period() * layout.batch() * size_of::<usize>()
+            coefficients + layout.period() * layout.stride() * size_of::<usize>()
         };
         vectors.iter().enumerate().map(of_vector).sum::<usize>() as u64
     }
@@ -70,10 +70,8 @@ fn of_slots(all: &[Polynomial], layout: &Layout, vector: usize) -> Result<SlotPo
     let mut own: Vec<Polynomial> = elements.iter().map(|(element, _)| all[*element].clone()).collect();
     own.extend(largest.cloned());
     own.push(Polynomial::chebyshev(&[], -1.0, 1.0)?);
-    let mut slots = vec![own.len() - 1; layout.period() * layout.batch()];
-    for (index, (_, position)) in elements.iter().enumerate() {
-        slots[position * layout.batch()..][..layout.batch()].fill(index);
-    }
+    let numbered = elements.iter().enumerate().map(|(index, (_, position))| (*position, index));
+    let slots = layout.in_all_rows(numbered, own.len() - 1);
     SlotPolynomials::new(&own, slots)
 }
 

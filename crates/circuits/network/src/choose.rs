@@ -6,6 +6,7 @@ use unspoken_ckks::{CkksParameters, CostModel, Encoder, PRESETS, Preset};
 use crate::design::Design;
 use crate::diagonals::Prices;
 use crate::error::NetworkError;
+use crate::layout::{Arrangement, Order};
 use crate::program::Program;
 use crate::simulation::Simulation;
 
@@ -50,7 +51,7 @@ pub struct Choice {
 /// A candidate that has enough levels, slots and memory.
 struct Candidate {
     parameters: CkksParameters,
-    batch: usize,
+    arrangement: Arrangement,
     seconds: f64,
     /// What is to be least.
     price: f64,
@@ -71,12 +72,10 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
     let mut least = f64::INFINITY;
     for candidate in candidates {
         let rows: Vec<ArrayView2<'_, f64>> =
-            calibration.iter().map(|table| table.slice(s![..count.min(candidate.batch), ..])).collect();
-        let program = Program::new(design, &candidate.parameters, candidate.batch)?;
+            calibration.iter().map(|table| table.slice(s![..count.min(candidate.arrangement.batch), ..])).collect();
         // With its values it takes more memory than it did without.
-        if memory(&program) > wishes.memory {
-            continue;
-        }
+        let program = Program::new(design, &candidate.parameters, candidate.arrangement)?;
+        let Ok(program) = program.within(wishes.memory) else { continue };
         let simulation = program.simulate(design.network(), &Encoder::new(&candidate.parameters), &rows, 1)?;
         least = least.min(simulation.noise);
         if simulation.noise <= wishes.noise && simulation.overflows.is_empty() {
@@ -99,8 +98,8 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
         }
         let prices = Prices::new(&Encoder::new(&parameters));
         let model = CostModel::nominal(&parameters);
-        for batch in batches(design, &parameters, wishes) {
-            let program = match Program::counted(design, &prices, batch) {
+        for arrangement in arrangements(design, &parameters, wishes) {
+            let mut program = match Program::counted(design, &prices, arrangement) {
                 Ok(program) => program,
                 // Level 0 of another preset may have more room for results.
                 Err(error) => {
@@ -108,12 +107,12 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
                     continue;
                 }
             };
-            let memory = memory(&program);
+            let memory = program.stream(wishes.memory)?;
             least = least.min(memory);
             if memory <= wishes.memory {
-                let seconds = program.seconds(&model);
-                let price = if wishes.rows.is_some() { seconds } else { seconds / batch as f64 };
-                candidates.push(Candidate { parameters: parameters.clone(), batch, seconds, price });
+                let (seconds, rows) = (program.seconds(&model), arrangement.batch as f64);
+                let price = if wishes.rows.is_some() { seconds } else { seconds / rows };
+                candidates.push(Candidate { parameters: parameters.clone(), arrangement, seconds, price });
             }
         }
     }
@@ -139,12 +138,6 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
     })
 }
 
-/// Bytes of memory of weights, of one run and of the keys of one client.
-fn memory(program: &Program) -> u64 {
-    let keys = program.key_plan().memory_bytes(program.parameters().ring());
-    program.prepared_bytes() + program.working_bytes() + keys
-}
-
 /// The presets that may be chosen.
 fn presets(wishes: &Wishes) -> Result<Vec<&'static Preset>, NetworkError> {
     if !wishes.presets.is_empty() {
@@ -157,14 +150,23 @@ fn presets(wishes: &Wishes) -> Result<Vec<&'static Preset>, NetworkError> {
     Ok(PRESETS.iter().filter(is_for_circuits).collect())
 }
 
-/// The batches that may be chosen: the one for the wanted rows, or all that need few vectors.
-fn batches(design: &Design, parameters: &CkksParameters, wishes: &Wishes) -> Vec<usize> {
+/// The batches that may be chosen: the one for the wanted rows, or all that need few vectors. One row has one order.
+fn arrangements(design: &Design, parameters: &CkksParameters, wishes: &Wishes) -> Vec<Arrangement> {
     let slots = parameters.slots();
-    if let Some(rows) = wishes.rows {
-        let batch = rows.max(1).checked_next_power_of_two().unwrap_or(usize::MAX);
-        return if batch <= slots { vec![batch] } else { Vec::new() };
-    }
-    let largest = design.network().sizes.iter().copied().max().unwrap_or(1);
-    let few = |batch: &usize| largest.div_ceil(slots / batch) <= MOST_VECTORS;
-    (0..=slots.trailing_zeros()).map(|log2| 1 << log2).filter(few).collect()
+    let batches = match wishes.rows {
+        Some(rows) => {
+            let batch = rows.max(1).checked_next_power_of_two().unwrap_or(usize::MAX);
+            if batch <= slots { vec![batch] } else { Vec::new() }
+        }
+        None => {
+            let largest = design.network().sizes.iter().copied().max().unwrap_or(1);
+            let few = |batch: &usize| largest.div_ceil(slots / batch) <= MOST_VECTORS;
+            (0..=slots.trailing_zeros()).map(|log2| 1 << log2).filter(few).collect()
+        }
+    };
+    let orders = |batch: usize| {
+        let consecutive = (batch > 1).then_some(Order::Consecutive);
+        [Order::Interleaved].into_iter().chain(consecutive).map(move |order| Arrangement { batch, order })
+    };
+    batches.into_iter().flat_map(orders).collect()
 }

@@ -22,6 +22,9 @@ const MOST_OUTPUT: f64 = 128.0;
 /// Largest number of elements that may have polynomials of their own.
 const MOST_POLYNOMIALS: usize = 4096;
 
+/// Largest degree that may be allowed.
+const MOST_DEGREE: usize = 1023;
+
 /// What is wanted of a design.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -335,9 +338,11 @@ impl Design {
 impl Options {
     fn check(&self) -> Result<(), NetworkError> {
         let positive = |x: f64| x > 0.0 && x.is_finite();
-        if self.margin >= 1.0 && self.margin.is_finite() && positive(self.kink_error) && positive(self.smooth_error) {
+        let errors = positive(self.kink_error) && positive(self.smooth_error);
+        if self.margin >= 1.0 && self.margin.is_finite() && errors && self.most_degree <= MOST_DEGREE {
             return Ok(());
         }
-        Err(NetworkError::mismatch(OPERATION, format!("{self:?}"), "a margin of 1 or more, and positive errors"))
+        let needed = format!("a margin of 1 or more, positive errors, and degrees up to {MOST_DEGREE}");
+        Err(NetworkError::mismatch(OPERATION, format!("{self:?}"), needed))
     }
 }

@@ -7,15 +7,18 @@ use unspoken_ckks::{
     CkksError, Complex64, Cost, CostModel, Encoder, InnerSum, LinearCosts, Simulator, StepCounts, Steps,
 };
 
-use crate::layout::Layout;
+use crate::error::NetworkError;
+use crate::layout::{Arrangement, Layout, Order};
 use crate::matrix::SparseMatrix;
 use crate::placement;
 
-/// Most numbers of baby steps that are tried beside the powers of two.
-const MOST_BABIES: usize = 64;
+/// Numbers of baby steps that are tried: all up to this one, then in steps of a fourth of a power of two.
+const ALL_BABIES: usize = 16;
 
 /// How much longer a map may take if it needs fewer keys: one for each baby step.
 const KEY_SAVING: f64 = 1.1;
+
+const PLAN: &str = "plan a map";
 
 /// Most classes of positions: more diagonals instead of a longer sum are never worth it.
 const MOST_CLASSES: usize = 8;
@@ -62,29 +65,44 @@ pub(crate) struct Term<'a> {
 
 /// The places of the entries of a map.
 ///
-/// Results repeat after `period` positions. Before a sum over `whole / fold` positions that are `fold` apart, they
-/// repeat nowhere: an entry of row `r` and column `c` is at one position for each class of positions below `fold` that
-/// are `r` modulo `period`, in the diagonal whose number is below `fold` and which brings column `c` there. With
-/// `fold = period` this is the hybrid method of Juvekar, Vaikuntanathan and Chandrakasan ("GAZELLE", USENIX Security
+/// Interleaved rows: results repeat after `period` positions. Before a sum over `whole / fold` positions that are `fold`
+/// apart, they repeat nowhere: an entry of row `r` and column `c` is at one position for each class of positions below
+/// `fold` that are `r` modulo `period`, in the diagonal whose number is below `fold` and which brings column `c` there.
+/// With `fold = period` this is the hybrid method of Juvekar, Vaikuntanathan and Chandrakasan ("GAZELLE", USENIX Security
 /// 2018, section 4.2), and with `fold = whole` the one of Halevi and Shoup; an argument that repeats sooner than the
 /// result has as many diagonals as its own period.
+///
+/// Consecutive rows: nothing repeats, and nothing is summed. An entry is at position `r` in diagonal `c - r`, which may
+/// be negative: a rotation brings other rows to the ends of a row, where this diagonal is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
+    pub(crate) order: Order,
     pub(crate) period: usize,
     pub(crate) fold: usize,
     pub(crate) whole: usize,
 }
 
 impl Places {
+    /// The number of a diagonal as [`Places::visit`] counts it.
+    fn unsigned(&self, diagonal: i64, repeats: usize) -> i64 {
+        match self.order {
+            Order::Interleaved => diagonal.rem_euclid(repeats.min(self.fold) as i64),
+            Order::Consecutive => diagonal,
+        }
+    }
+
     /// Calls `visit(diagonal, position)` for each place of an entry at this row and column of a block, for an argument
     /// that repeats after `repeats` positions.
-    fn visit(&self, (row, column): (usize, usize), repeats: usize, mut visit: impl FnMut(usize, usize)) {
+    fn visit(&self, (row, column): (usize, usize), repeats: usize, mut visit: impl FnMut(i64, usize)) {
+        if self.order == Order::Consecutive {
+            return visit(column as i64 - row as i64, row);
+        }
         let modulus = repeats.min(self.fold);
         for class in (row..self.fold).step_by(self.period) {
             // All are powers of two, so wrapping differences are right modulo them.
             let diagonal = column.wrapping_sub(class) & (modulus - 1);
             let rest = column.wrapping_sub(class).wrapping_sub(diagonal) & (repeats - 1);
-            visit(diagonal, class + rest / self.fold * self.fold);
+            visit(diagonal as i64, class + rest / self.fold * self.fold);
         }
     }
 }
@@ -98,9 +116,7 @@ pub(crate) struct Block {
     entries: Vec<(usize, usize, f64)>,
     repeats: usize,
     /// The diagonals that are not zero, in positions.
-    pub(crate) diagonals: Vec<usize>,
-    /// How they are applied; `None` for the main diagonal alone, which needs no rotation.
-    pub(crate) steps: Option<Steps>,
+    pub(crate) diagonals: Vec<i64>,
 }
 
 /// A map, planned.
@@ -108,41 +124,74 @@ pub(crate) struct Planned {
     pub(crate) layout: Layout,
     pub(crate) places: Places,
     pub(crate) blocks: Vec<Block>,
+    /// How the diagonals of all blocks are applied; `None` for main diagonals alone, which need no rotation.
+    pub(crate) steps: Option<Steps>,
 }
 
 impl Block {
-    /// The values of the diagonals, in slots: each repeats after `whole` positions.
-    pub(crate) fn values(&self, places: Places, batch: usize) -> BTreeMap<usize, Vec<Complex64>> {
-        let zero = vec![Complex64::default(); places.whole * batch];
-        let mut values: BTreeMap<usize, Vec<Complex64>> = self.diagonals.iter().map(|&k| (k, zero.clone())).collect();
+    /// The values of the diagonals by their rotations, each for `places.whole` positions.
+    pub(crate) fn values(&self, places: Places, layout: &Layout) -> BTreeMap<usize, Vec<Complex64>> {
+        let stride = layout.stride();
+        let zero = vec![Complex64::default(); places.whole * stride];
+        let mut values: HashMap<i64, Vec<Complex64>> =
+            self.diagonals.iter().map(|k| (places.unsigned(*k, self.repeats), zero.clone())).collect();
         for &(row, column, weight) in &self.entries {
             places.visit((row, column), self.repeats, |diagonal, position| {
                 if let Some(values) = values.get_mut(&diagonal) {
-                    values[position * batch..][..batch].iter_mut().for_each(|slot| *slot += weight);
+                    values[position * stride..][..stride].iter_mut().for_each(|slot| *slot += weight);
                 }
             });
         }
-        values.into_iter().map(|(k, values)| (k * batch, values)).collect()
+        let value = |k: &i64| {
+            let values = values.remove(&places.unsigned(*k, self.repeats)).unwrap_or_default();
+            (rotation(*k, stride, layout.slots()), values)
+        };
+        self.diagonals.iter().map(value).collect()
     }
 
-    /// The numbers of the diagonals at these places.
-    fn numbers(&self, places: Places) -> Vec<usize> {
-        let mut there = vec![false; places.fold.min(self.repeats)];
+    /// The numbers of the diagonals at these places, in ascending order.
+    fn numbers(&self, places: Places) -> Vec<i64> {
+        // Diagonals of consecutive rows are above `-whole`.
+        let least = if places.order == Order::Consecutive { places.whole } else { 0 };
+        let mut there = vec![false; places.fold.min(self.repeats) + least];
         for &(row, column, _) in &self.entries {
-            places.visit((row, column), self.repeats, |diagonal, _| there[diagonal] = true);
+            places.visit((row, column), self.repeats, |diagonal, _| there[(diagonal + least as i64) as usize] = true);
         }
-        let numbers: Vec<usize> = (0..there.len()).filter(|&k| there[k]).collect();
+        let mut numbers: Vec<i64> = (0..there.len()).filter(|&k| there[k]).map(|k| k as i64 - least as i64).collect();
         // A block of zeros has its main diagonal.
-        if numbers.is_empty() { vec![0] } else { numbers }
+        if numbers.is_empty() {
+            return vec![0];
+        }
+        if places.order == Order::Interleaved && self.repeats <= places.fold {
+            // Rotations by a whole period change nothing: the numbers begin after their largest gap.
+            let period = self.repeats as i64;
+            let gap = |k: &usize| {
+                let next = numbers.get(k + 1).copied().unwrap_or(numbers[0] + period);
+                (next - numbers[*k], *k)
+            };
+            let after = (0..numbers.len()).max_by_key(gap).map_or(0, |last| last + 1);
+            numbers[after..].iter_mut().for_each(|k| *k -= period);
+            let count = numbers.len();
+            numbers.rotate_left(after % count);
+            if numbers[0] == -period {
+                numbers = numbers.iter().map(|k| k + period).collect();
+            }
+        }
+        numbers
     }
+}
+
+/// The rotation of a diagonal.
+pub(crate) fn rotation(diagonal: i64, stride: usize, slots: usize) -> usize {
+    (diagonal * stride as i64).rem_euclid(slots as i64) as usize
 }
 
 /// What is known of a map before it is planned.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
-    /// Number of elements of the result, and of rows.
+    /// Number of elements of the result.
     pub(crate) size: usize,
-    pub(crate) batch: usize,
+    pub(crate) arrangement: Arrangement,
     /// The level of the arguments.
     pub(crate) level: usize,
     /// Whether other steps use the result: they have longer sums if it has a longer period.
@@ -151,20 +200,22 @@ pub(crate) struct Shape {
     pub(crate) may_move: bool,
 }
 
-/// The cheapest plan of a map.
-pub(crate) fn plan(prices: &Prices, terms: &[Term<'_>], shape: Shape) -> Result<Planned, CkksError> {
+/// Plans of a map with their prices: the cheapest with results in their order, and the cheapest with results that stay
+/// where the arguments are, if there is one.
+pub(crate) fn plans(prices: &Prices, terms: &[Term<'_>], shape: Shape) -> Result<Vec<(f64, Planned)>, CkksError> {
     let slots = prices.encoder.parameters().slots();
-    let positions = slots / shape.batch;
-    let natural = cheapest(prices, terms, shape, None)?;
+    let positions = slots / shape.arrangement.batch;
+    let mut plans = vec![cheapest(prices, terms, shape, None)?];
     let longest = terms.iter().map(|term| term.layout.vectors() * term.layout.period()).max().unwrap_or(1);
     let limit = longest.max(2 * shape.size).next_multiple_of(positions);
     let moved = match terms {
         [term] if shape.may_move => placement::places(term.matrix, &term.layout, limit),
         _ => None,
     };
-    let Some(moved) = moved else { return Ok(natural.1) };
-    let moved = cheapest(prices, terms, shape, Some(&moved))?;
-    Ok(if moved.0 < natural.0 { moved.1 } else { natural.1 })
+    if let Some(moved) = moved {
+        plans.push(cheapest(prices, terms, shape, Some(&moved))?);
+    }
+    Ok(plans)
 }
 
 /// The cheapest plan with these places of the elements of the result, and its price.
@@ -174,51 +225,51 @@ fn cheapest(
     shape: Shape,
     moved: Option<&[usize]>,
 ) -> Result<(f64, Planned), CkksError> {
-    let Shape { size, batch, level, is_used, .. } = shape;
+    let Shape { size, arrangement, level, is_used, .. } = shape;
     let slots = prices.encoder.parameters().slots();
     let costs = LinearCosts::new(prices.encoder.parameters(), level)?;
+    let positions = slots / arrangement.batch;
     let end = moved.and_then(|places| places.iter().max()).map_or(size, |last| last + 1);
-    let shortest = end.next_power_of_two().min(slots / batch);
+    let shortest = Layout::new(end, slots, arrangement).map_err(unplanned)?.period();
     let mut blocks = blocks(terms, moved, end, shortest);
     let widest = terms.iter().map(|term| term.layout.period()).max().unwrap_or(1);
-    let mut best = (f64::INFINITY, Places { period: shortest, fold: shortest, whole: shortest.max(widest) });
-    for places in candidates(shortest, widest, slots / batch) {
+    let mut best: Option<(f64, Places, Option<Steps>)> = None;
+    for places in candidates(arrangement.order, shortest, widest, positions) {
         let mut seconds = prices.sum(level - 1, places.whole / places.fold)?;
-        if is_used {
+        if is_used && arrangement.order == Order::Interleaved {
             seconds += prices.sum(level - 1, places.period / size.next_power_of_two().min(places.period))?;
         }
-        for block in &blocks {
-            seconds += cheapest_steps(prices, &costs, level, &block.numbers(places), batch).1;
-            if seconds >= best.0 {
-                break;
-            }
-        }
-        if seconds < best.0 {
-            best = (seconds, places);
+        blocks.iter_mut().for_each(|block| block.diagonals = block.numbers(places));
+        let (steps, more) = cheapest_steps(prices, &costs, level, &blocks, arrangement);
+        if best.is_none_or(|(least, ..)| seconds + more < least) {
+            best = Some((seconds + more, places, steps));
         }
     }
-    let (seconds, places) = best;
-    for block in &mut blocks {
-        block.diagonals = block.numbers(places);
-        block.steps = cheapest_steps(prices, &costs, level, &block.diagonals, batch).0;
-    }
-    // The period was chosen among the valid ones.
-    let layout = Layout::with_period(size, slots, batch, places.period);
-    let layout =
-        layout.map_err(|_| CkksError::Shape { operation: "plan a map", found: size, needed: "slots".into() })?;
+    let none = || CkksError::Shape { operation: PLAN, found: shortest, needed: "a period up to the positions".into() };
+    let (seconds, places, steps) = best.ok_or_else(none)?;
+    blocks.iter_mut().for_each(|block| block.diagonals = block.numbers(places));
+    let layout = Layout::with_period(size, slots, arrangement, places.period).map_err(unplanned)?;
     let layout = moved.map_or(layout.clone(), |places| layout.placed(places));
-    Ok((seconds, Planned { layout, places, blocks }))
+    Ok((seconds, Planned { layout, places, blocks, steps }))
+}
+
+/// A layout that was checked before.
+fn unplanned(_: NetworkError) -> CkksError {
+    CkksError::Shape { operation: PLAN, found: 0, needed: "a batch that fits the slots".into() }
 }
 
 /// Periods of the result and folds, the shortest first.
-fn candidates(shortest: usize, widest: usize, positions: usize) -> Vec<Places> {
+fn candidates(order: Order, shortest: usize, widest: usize, positions: usize) -> Vec<Places> {
+    if order == Order::Consecutive {
+        return vec![Places { order, period: positions, fold: positions, whole: positions }];
+    }
     let doublings = |from: usize, to: usize| {
         std::iter::successors(Some(from), |x| Some(2 * x)).take_while(move |x| *x <= to).collect::<Vec<_>>()
     };
     let of_period = |period: usize| {
         let whole = period.max(widest);
         let folds = doublings(period, whole.min(period * MOST_CLASSES));
-        folds.into_iter().map(move |fold| Places { period, fold, whole })
+        folds.into_iter().map(move |fold| Places { order, period, fold, whole })
     };
     // A longer period than the argument's saves nothing.
     let longest = shortest.max(widest).min(positions);
@@ -230,7 +281,7 @@ fn blocks(terms: &[Term<'_>], moved: Option<&[usize]>, end: usize, rows: usize) 
     let mut blocks: BTreeMap<(usize, usize, usize), Block> = BTreeMap::new();
     let empty = |(to, term, from): (usize, usize, usize)| {
         let repeats = terms[term].layout.period();
-        Block { term, from, to, entries: Vec::new(), repeats, diagonals: Vec::new(), steps: None }
+        Block { term, from, to, entries: Vec::new(), repeats, diagonals: Vec::new() }
     };
     for (term, Term { matrix, layout }) in terms.iter().enumerate() {
         for (row, column, weight) in matrix.entries() {
@@ -253,32 +304,48 @@ fn cheapest_steps(
     prices: &Prices,
     costs: &LinearCosts,
     level: usize,
-    diagonals: &[usize],
-    batch: usize,
+    blocks: &[Block],
+    arrangement: Arrangement,
 ) -> (Option<Steps>, f64) {
     let parameters = prices.encoder.parameters();
-    if diagonals == [0] {
+    if blocks.iter().all(|block| block.diagonals == [0]) {
         let (ring, basis, below) = (parameters.ring(), parameters.basis(level), parameters.basis(level - 1));
-        let mut cost = Cost::sum_of_products(ring, basis, 1);
-        cost += Cost::rescale(ring, basis, below, 2);
+        let mut cost = Cost::sum_of_products(ring, basis, blocks.len() as u64);
+        let results = blocks.iter().map(|block| block.to).max().map_or(0, |last| last + 1);
+        cost += Cost::rescale(ring, basis, below, 2).times(results as u64);
         return (None, prices.model.seconds(&cost));
     }
-    let indices: Vec<usize> = diagonals.iter().map(|k| k * batch).collect();
-    let last = diagonals.last().map_or(1, |last| last + 1);
-    let babies = (1..=MOST_BABIES.min(last)).chain((7..).map(|log2| 1 << log2).take_while(|b| *b < 2 * last));
-    let slots = parameters.slots();
-    let mut known: HashMap<(usize, usize), f64> = HashMap::new();
-    let priced: Vec<(Steps, StepCounts, f64)> = babies
-        .filter(|babies| babies * batch <= slots)
-        .map(|babies| {
-            let steps = Steps { difference: batch, first: 0, babies };
-            let counts = steps.counts(&indices, slots);
-            let of_counts = known.entry((counts.babies, counts.giants));
-            (steps, counts, *of_counts.or_insert_with(|| costs.seconds(&prices.model, counts)))
+    let (slots, stride) = (parameters.slots(), arrangement.stride());
+    let numbers = || blocks.iter().flat_map(|block| block.diagonals.iter().copied());
+    let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
+    let range = (last - first) as usize + 1;
+    let mut rows: BTreeMap<usize, Vec<(usize, Vec<usize>)>> = BTreeMap::new();
+    let mut inputs: HashMap<(usize, usize), usize> = HashMap::new();
+    for block in blocks {
+        let count = inputs.len();
+        let input = *inputs.entry((block.term, block.from)).or_insert(count);
+        let indices = block.diagonals.iter().map(|&k| rotation(k, stride, slots)).collect();
+        rows.entry(block.to).or_default().push((input, indices));
+    }
+    let rows: Vec<Vec<(usize, Vec<usize>)>> = rows.into_values().collect();
+    let steps = babies(range).into_iter().filter(|babies| babies * stride <= slots);
+    // Without a negative diagonal, the first baby step and the first giant step do not rotate.
+    let steps = steps.map(|babies| Steps { difference: stride, first: first.min(0), babies });
+    let priced: Vec<(Steps, StepCounts, f64)> = steps
+        .map(|steps| {
+            let counts = steps.counts_of_sums(&rows, slots);
+            (steps, counts, costs.seconds(&prices.model, counts))
         })
         .collect();
     let least = priced.iter().map(|(.., seconds)| *seconds).fold(f64::INFINITY, f64::min);
     let near = priced.into_iter().filter(|(.., seconds)| *seconds <= KEY_SAVING * least);
-    let best = near.min_by(|a, b| a.1.babies.cmp(&b.1.babies).then(a.2.total_cmp(&b.2)));
+    let best = near.min_by(|a, b| a.0.babies.cmp(&b.0.babies).then(a.2.total_cmp(&b.2)));
     best.map_or((None, f64::INFINITY), |(steps, _, seconds)| (Some(steps), seconds))
+}
+
+/// Numbers of baby steps that are tried for diagonals in a range of this length.
+fn babies(range: usize) -> Vec<usize> {
+    let quarters = (4..).flat_map(|log2| (4..8).map(move |quarter| quarter << (log2 - 2)));
+    let larger = quarters.skip_while(|babies| *babies <= ALL_BABIES).take_while(|babies| *babies < 2 * range);
+    (1..=ALL_BABIES.min(range)).chain(larger).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A function that is applied to each element of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,11 +18,13 @@ pub enum Function {
     },
     /// `|x|`.
     Abs,
-    /// `max(low, min(high, x))`.
+    /// `max(low, min(high, x))`. Without a lower limit `low` is -infinity, and `high` infinity without an upper one.
     Clip {
         /// The smallest value.
+        #[serde(deserialize_with = "low")]
         low: f64,
         /// The largest value.
+        #[serde(deserialize_with = "high")]
         high: f64,
     },
     /// `max(0, min(1, slope * x + offset))`. PyTorch has a slope of 1/6, ONNX by default 0.2; both have an offset of
@@ -68,6 +70,16 @@ pub enum Function {
     Reciprocal,
     /// `x^n`, computed exactly by products, for `n` of at least 1.
     Power(u32),
+}
+
+/// The lower limit of JSON, which has null for infinite numbers.
+fn low<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(json)?.unwrap_or(f64::NEG_INFINITY))
+}
+
+/// The upper limit of JSON, which has null for infinite numbers.
+fn high<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(json)?.unwrap_or(f64::INFINITY))
 }
 
 impl Function {

@@ -3,22 +3,61 @@
 use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
 use unspoken_ckks::Complex64;
 
 use crate::design::MOST_INPUT;
 use crate::encoding::Encoding;
 use crate::error::NetworkError;
 
-/// The slots of a value: slot `position * batch + row`.
+/// The order of the rows of a batch and of the positions of a row in the slots of a vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Slot `position * batch + row`. Vectors of short values repeat, which saves diagonals.
+    #[default]
+    Interleaved,
+    /// Slot `row * positions + position`. Weights repeat after one row, which saves memory.
+    Consecutive,
+}
+
+/// How many rows a program takes, and how they lie in the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrangement {
+    /// Number of rows of a batch, a power of two.
+    pub batch: usize,
+    /// The order of rows and positions.
+    pub order: Order,
+}
+
+impl Arrangement {
+    /// Number of slots between a position and the next one of the same row.
+    pub(crate) fn stride(self) -> usize {
+        match self.order {
+            Order::Interleaved => self.batch,
+            Order::Consecutive => 1,
+        }
+    }
+}
+
+impl From<usize> for Arrangement {
+    /// Interleaved rows.
+    fn from(batch: usize) -> Self {
+        Arrangement { batch, order: Order::Interleaved }
+    }
+}
+
+/// The slots of a value.
 ///
-/// A vector has `slots / batch` positions. A value with at most so many elements is one vector that repeats after
-/// `period` positions: position `p` has element `p % period`, or 0 if there is none. A longer value has several
-/// vectors, one after the other. Values inside a program may have their elements at other places.
+/// A vector has `slots / batch` positions for each row, in one of the two orders. A value with at most so many elements
+/// is one vector. If rows are interleaved, it repeats after `period` positions: position `p` has element `p % period`,
+/// or 0 if there is none. A longer value has several vectors, one after the other. Values inside a program may have
+/// their elements at other places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     size: usize,
     slots: usize,
-    batch: usize,
+    arrangement: Arrangement,
     period: usize,
     vectors: usize,
     /// The place of each element, over all vectors; `None` if places are the numbers of elements.
@@ -30,30 +69,43 @@ impl Layout {
     ///
     /// # Errors
     /// If the size is 0, or slots or batch are no powers of two, or there are more rows than slots.
-    pub fn new(size: usize, slots: usize, batch: usize) -> Result<Self, NetworkError> {
-        let period = size.checked_next_power_of_two().unwrap_or(usize::MAX).min(slots / batch.max(1));
-        Self::with_period(size, slots, batch, period)
+    pub fn new(size: usize, slots: usize, arrangement: impl Into<Arrangement>) -> Result<Self, NetworkError> {
+        let arrangement = arrangement.into();
+        let positions = slots / arrangement.batch.max(1);
+        let period = match arrangement.order {
+            Order::Interleaved => size.checked_next_power_of_two().unwrap_or(usize::MAX).min(positions),
+            Order::Consecutive => positions,
+        };
+        Self::with_period(size, slots, arrangement, period)
     }
 
     /// The layout of `size` elements that repeats after `period` positions.
     ///
     /// # Errors
-    /// As for [`Layout::new`], or if the period is no power of two, or too short or too long.
-    pub fn with_period(size: usize, slots: usize, batch: usize, period: usize) -> Result<Self, NetworkError> {
+    /// As for [`Layout::new`], or if the period is no power of two, or too short or too long, or not all positions of
+    /// consecutive rows.
+    pub fn with_period(
+        size: usize,
+        slots: usize,
+        arrangement: impl Into<Arrangement>,
+        period: usize,
+    ) -> Result<Self, NetworkError> {
         const OPERATION: &str = "lay out rows";
+        let arrangement = arrangement.into();
+        let Arrangement { batch, order } = arrangement;
         if size == 0 || !slots.is_power_of_two() || !batch.is_power_of_two() || batch > slots {
             let found = format!("{size} elements for a batch of {batch} rows in {slots} slots");
             let needed = "one or more elements, powers of two of rows and slots, and at most as many rows as slots";
             return Err(NetworkError::mismatch(OPERATION, found, needed));
         }
         let positions = slots / batch;
-        if !period.is_power_of_two() || period > positions || period < size.min(positions) {
+        let shortest = if order == Order::Consecutive { positions } else { size.min(positions) };
+        if !period.is_power_of_two() || !(shortest..=positions).contains(&period) {
             let found = format!("a period of {period} positions for {size} elements");
-            let needed =
-                format!("a power of two up to the {positions} positions, with room for the elements or for all");
+            let needed = format!("a power of two from {shortest} to the {positions} positions");
             return Err(NetworkError::mismatch(OPERATION, found, needed));
         }
-        Ok(Layout { size, slots, batch, period, vectors: size.div_ceil(period), places: None })
+        Ok(Layout { size, slots, arrangement, period, vectors: size.div_ceil(period), places: None })
     }
 
     /// The same with these places of its elements, all different.
@@ -74,7 +126,12 @@ impl Layout {
 
     /// Number of rows of a batch.
     pub fn batch(&self) -> usize {
-        self.batch
+        self.arrangement.batch
+    }
+
+    /// The number and the order of rows.
+    pub fn arrangement(&self) -> Arrangement {
+        self.arrangement
     }
 
     /// Number of positions after which vectors repeat.
@@ -84,12 +141,25 @@ impl Layout {
 
     /// Number of positions of a vector.
     pub fn positions(&self) -> usize {
-        self.slots / self.batch
+        self.slots / self.arrangement.batch
     }
 
     /// Number of vectors.
     pub fn vectors(&self) -> usize {
         self.vectors
+    }
+
+    /// The slot of a position and a row.
+    pub fn slot(&self, position: usize, row: usize) -> usize {
+        match self.arrangement.order {
+            Order::Interleaved => position * self.arrangement.batch + row,
+            Order::Consecutive => row * self.positions() + position,
+        }
+    }
+
+    /// Number of slots between a position and the next one of the same row.
+    pub(crate) fn stride(&self) -> usize {
+        self.arrangement.stride()
     }
 
     /// The place of an element, over all vectors.
@@ -103,13 +173,14 @@ impl Layout {
         (0..self.size).filter(here).map(|element| (element, self.linear(element) % self.period)).collect()
     }
 
-    /// One period of slots with `value(element)` in all rows.
-    pub(crate) fn fill(&self, vector: usize, value: impl Fn(usize) -> f64) -> Vec<Complex64> {
-        let mut slots = vec![Complex64::default(); self.period * self.batch];
-        for (element, position) in self.elements(vector) {
-            slots[position * self.batch..][..self.batch].fill(value(element).into());
+    /// One period of slots with `values` at these positions in all rows, and `empty` elsewhere.
+    pub(crate) fn in_all_rows<T: Clone>(&self, values: impl IntoIterator<Item = (usize, T)>, empty: T) -> Vec<T> {
+        let each = self.stride();
+        let mut filled = vec![empty; self.period * each];
+        for (position, value) in values {
+            filled[position * each..][..each].fill(value);
         }
-        slots
+        filled
     }
 }
 
@@ -188,14 +259,14 @@ impl Port {
         (0..rows.nrows()).filter(is_outside).collect()
     }
 
-    /// One period of the slots of each vector for up to a batch of rows (rows x elements). Slots without a row are 0.
+    /// The slots of each vector for up to a batch of rows (rows x elements), as many as repeat. Slots without a row are 0.
     ///
     /// # Errors
     /// If there are no rows or too many, their length does not fit, or a value is not finite, or more than
     /// [`MOST_INPUT`] times as far from the middle of its range as the ends. The message has no values.
     pub fn arrange(&self, rows: ArrayView2<'_, f64>) -> Result<Vec<Vec<Complex64>>, NetworkError> {
         const OPERATION: &str = "arrange rows";
-        let (size, batch) = (self.layout.size, self.layout.batch);
+        let (size, batch) = (self.layout.size, self.layout.batch());
         if rows.nrows() == 0 || rows.nrows() > batch || rows.ncols() != size {
             let found = format!("{} rows of {} elements for '{}'", rows.nrows(), rows.ncols(), self.name);
             return Err(NetworkError::mismatch(OPERATION, found, format!("1 to {batch} rows of {size} elements")));
@@ -213,8 +284,7 @@ impl Port {
         let vector = |vector: usize| {
             let mut slots = vec![Complex64::default(); self.layout.period * batch];
             for (element, position) in self.layout.elements(vector) {
-                let own = &mut slots[position * batch..][..batch];
-                own.iter_mut().zip(0..rows.nrows()).for_each(|(own, row)| *own = slot((row, element)).into());
+                (0..rows.nrows()).for_each(|row| slots[self.layout.slot(position, row)] = slot((row, element)).into());
             }
             slots
         };
@@ -226,7 +296,8 @@ impl Port {
     /// # Errors
     /// If the number of vectors or of slots is wrong, or `count` is above the batch.
     pub fn read<S: AsRef<[Complex64]>>(&self, vectors: &[S], count: usize) -> Result<Answer, NetworkError> {
-        let Layout { size, slots, batch, period, .. } = self.layout;
+        let Layout { size, slots, period, .. } = self.layout;
+        let batch = self.layout.batch();
         let wrong = vectors.iter().find(|vector| vector.as_ref().len() != slots);
         if vectors.len() != self.layout.vectors() || wrong.is_some() || count > batch {
             let found = format!("{count} rows in {} vectors", vectors.len());
@@ -235,7 +306,7 @@ impl Port {
         }
         let slot = |(row, element): (usize, usize)| {
             let place = self.layout.linear(element);
-            vectors[place / period].as_ref()[place % period * batch + row].re
+            vectors[place / period].as_ref()[self.layout.slot(place % period, row)].re
         };
         let values = Array2::from_shape_fn((count, size), |index| self.encoding.value(index.1, slot(index)));
         // Errors are far below one twentieth of a range.

@@ -26,7 +26,7 @@ pub use design::{Approximation, Design, MOST_INPUT, Options};
 pub use encoding::Encoding;
 pub use error::NetworkError;
 pub use function::Function;
-pub use layout::{Answer, Layout, Port};
+pub use layout::{Answer, Arrangement, Layout, Order, Port};
 pub use lower::{MAX_TABLE_ROWS, table_rows};
 pub use matrix::SparseMatrix;
 pub use network::{Network, NetworkBuilder, Step, ValueId};

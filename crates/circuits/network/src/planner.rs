@@ -6,9 +6,9 @@ use unspoken_rlwe::KeyPlan;
 use crate::activation::Prepared;
 use crate::affine::{Affine, Scales};
 use crate::design::{Design, MOST_INPUT};
-use crate::diagonals::{Prices, Shape, Term};
+use crate::diagonals::{Planned, Prices, Shape, Term, plans};
 use crate::error::NetworkError;
-use crate::layout::{Layout, Port};
+use crate::layout::{Arrangement, Layout, Port};
 use crate::matrix::SparseMatrix;
 use crate::network::{Step, ValueId};
 use crate::program::{Operation, Program, encrypt_nothing};
@@ -19,7 +19,7 @@ const PLAN: &str = "plan a program";
 pub(crate) struct Planner<'a> {
     pub(crate) design: &'a Design,
     pub(crate) prices: &'a Prices,
-    pub(crate) batch: usize,
+    pub(crate) arrangement: Arrangement,
     /// Whether weights are known; else all are 1, and the program can only be counted.
     pub(crate) values: bool,
 }
@@ -31,7 +31,7 @@ impl Planner<'_> {
         let network = design.network();
         let mut program = Program {
             parameters: parameters.clone(),
-            batch: self.batch,
+            arrangement: self.arrangement,
             steps: Vec::with_capacity(network.steps().len()),
             levels: design.levels.clone(),
             uses: network.uses(),
@@ -84,7 +84,7 @@ impl Planner<'_> {
         let (design, network) = (self.design, self.design.network());
         Ok(match &network.steps()[value.index()] {
             Step::Input { .. } => {
-                (Operation::Input, Layout::new(network.size(value), program.parameters.slots(), self.batch)?)
+                (Operation::Input, Layout::new(network.size(value), program.parameters.slots(), self.arrangement)?)
             }
             Step::Affine { terms, bias } => {
                 let map = self.map(program, value, (terms, bias), layouts, scale)?;
@@ -121,18 +121,64 @@ impl Planner<'_> {
         let (matrices, bias) = design.of_slots(value, terms, bias);
         let term =
             |(matrix, (argument, _)): (_, &(ValueId, _))| Term { matrix, layout: layouts[argument.index()].clone() };
-        let planned: Vec<Term<'_>> = matrices.iter().zip(terms).map(term).collect();
+        let slots: Vec<Term<'_>> = matrices.iter().zip(terms).map(term).collect();
         let scales =
             Scales { inputs: terms.iter().map(|(argument, _)| scale(*argument)).collect(), output: parameters.scale() };
+        let shape = self.shape(program, value);
+        let planned = self.cheapest(program, value, &slots, shape)?;
+        Ok(Affine::new(parameters, planned, &slots, &bias, &scales, shape, self.values)?)
+    }
+
+    fn shape(&self, program: &Program, value: ValueId) -> Shape {
         let as_output = program.outputs.iter().filter(|output| **output == value).count();
-        let shape = Shape {
-            size: bias.len(),
-            batch: self.batch,
+        Shape {
+            size: self.design.network().size(value),
+            arrangement: self.arrangement,
             level: program.levels[value.index()] + 1,
             is_used: program.uses[value.index()] > as_output,
             may_move: self.may_move(value),
-        };
-        Ok(Affine::new(self.prices, parameters, &planned, &bias, &scales, shape, self.values)?)
+        }
+    }
+
+    /// The plan of a map that is the cheapest together with the maps of its result.
+    fn cheapest(
+        &self,
+        program: &Program,
+        value: ValueId,
+        terms: &[Term<'_>],
+        shape: Shape,
+    ) -> Result<Planned, NetworkError> {
+        let mut plans = plans(self.prices, terms, shape)?;
+        if plans.len() > 1 {
+            for (seconds, planned) in &mut plans {
+                *seconds += self.later(program, value, &planned.layout)?;
+            }
+        }
+        let cheapest = plans.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        cheapest.map(|(_, planned)| planned).ok_or_else(|| NetworkError::mismatch(PLAN, "no plan of a map", "one"))
+    }
+
+    /// Seconds of the maps that use a value of this layout, or functions of it, alone.
+    fn later(&self, program: &Program, value: ValueId, layout: &Layout) -> Result<f64, NetworkError> {
+        let mut seconds = 0.0;
+        for (index, step) in self.design.network().steps().iter().enumerate() {
+            match step {
+                Step::Function { input, .. } if *input == value => {
+                    seconds += self.later(program, ValueId(index), layout)?;
+                }
+                Step::Affine { terms, .. } => {
+                    if let [(argument, matrix)] = terms.as_slice()
+                        && *argument == value
+                    {
+                        let term = Term { matrix, layout: layout.clone() };
+                        let plans = plans(self.prices, &[term], self.shape(program, ValueId(index)))?;
+                        seconds += plans.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(seconds)
     }
 
     /// Whether all that becomes of a value is used by affine maps alone: products need equal places, and clients read
@@ -165,6 +211,6 @@ impl Planner<'_> {
             return Err(NetworkError::mismatch(PLAN, found, needed));
         }
         // Inputs and results of steps are checked again, with the same batch.
-        Layout::new(1, parameters.slots(), self.batch).map(drop)
+        Layout::new(1, parameters.slots(), self.arrangement).map(drop)
     }
 }

@@ -1,7 +1,7 @@
 //! Programs: networks planned for parameters and a batch, and their runs on encrypted rows.
 
 use unspoken_ckks::{
-    Arithmetic, CkksError, CkksParameters, Cost, CostModel, Encoder, SeededCiphertext, Simulated, Simulator,
+    Arithmetic, CkksError, CkksParameters, Cost, CostModel, Encoder, SeededCiphertext, Simulated, Simulator, StepCounts,
 };
 use unspoken_rlwe::KeyPlan;
 
@@ -10,16 +10,17 @@ use crate::affine::Affine;
 use crate::design::Design;
 use crate::diagonals::Prices;
 use crate::error::NetworkError;
-use crate::layout::{Layout, Port};
+use crate::layout::{Arrangement, Layout, Port};
 use crate::network::ValueId;
 use crate::planner::Planner;
 
 const RUN: &str = "run a program";
+const PLAN: &str = "plan a program within memory";
 
 /// A network as a circuit on encrypted rows, for one batch and one set of parameters.
 pub struct Program {
     pub(crate) parameters: CkksParameters,
-    pub(crate) batch: usize,
+    pub(crate) arrangement: Arrangement,
     pub(crate) steps: Vec<Operation>,
     /// The level of each value.
     pub(crate) levels: Vec<usize>,
@@ -45,6 +46,11 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
+    /// Bytes of diagonals that are kept and could be encoded at each run.
+    fn kept_bytes(&self) -> u64 {
+        if let Operation::Affine { map, .. } = self { map.kept_bytes() } else { 0 }
+    }
+
     fn arguments(&self) -> Vec<ValueId> {
         match self {
             Operation::Input => Vec::new(),
@@ -62,14 +68,56 @@ impl Program {
     /// # Errors
     /// If the parameters have too few levels, or too little room for results at level 0, or the batch is no power of
     /// two up to the number of slots.
-    pub fn new(design: &Design, parameters: &CkksParameters, batch: usize) -> Result<Self, NetworkError> {
-        let planner = Planner { design, prices: &Prices::new(&Encoder::new(parameters)), batch, values: true };
-        planner.plan()
+    pub fn new(
+        design: &Design,
+        parameters: &CkksParameters,
+        arrangement: impl Into<Arrangement>,
+    ) -> Result<Self, NetworkError> {
+        let (prices, arrangement) = (Prices::new(&Encoder::new(parameters)), arrangement.into());
+        Planner { design, prices: &prices, arrangement, values: true }.plan()
+    }
+
+    /// The same program in at most `memory` bytes, if that is possible: the largest maps encode their weights at each
+    /// run and do not keep them. So a run takes more time.
+    ///
+    /// # Errors
+    /// If it takes more memory even so; the message has the number.
+    pub fn within(mut self, memory: u64) -> Result<Self, NetworkError> {
+        let found = self.stream(memory)?;
+        if found > memory {
+            let found = format!("{} MiB of memory without kept weights", found >> 20);
+            return Err(NetworkError::mismatch(PLAN, found, format!("{} MiB; allow more", memory >> 20)));
+        }
+        Ok(self)
+    }
+
+    /// Streams the weights of the largest maps until the program takes at most `memory` bytes, or none are kept. Returns
+    /// the bytes that it takes.
+    pub(crate) fn stream(&mut self, memory: u64) -> Result<u64, NetworkError> {
+        let encoder = Encoder::new(&self.parameters);
+        while self.memory() > memory {
+            let sizes = self.steps.iter().enumerate().map(|(step, operation)| (operation.kept_bytes(), step));
+            let Some((_, largest)) = sizes.max().filter(|(bytes, _)| *bytes > 0) else { break };
+            if let Operation::Affine { map, .. } = &mut self.steps[largest] {
+                self.prepared_bytes -= map.prepared_bytes(&self.parameters);
+                map.stream();
+                self.prepared_bytes += map.prepared_bytes(&self.parameters);
+            }
+            if self.prepared_bytes <= memory || self.steps.iter().all(|step| step.kept_bytes() == 0) {
+                self.count(&encoder)?;
+            }
+        }
+        Ok(self.memory())
+    }
+
+    /// Bytes of memory of weights, of one run and of the keys of one client.
+    pub fn memory(&self) -> u64 {
+        self.prepared_bytes + self.working_bytes + self.keys.memory_bytes(self.parameters.ring())
     }
 
     /// A program that can only be counted, not run: all its weights are 1.
-    pub(crate) fn counted(design: &Design, prices: &Prices, batch: usize) -> Result<Self, NetworkError> {
-        Planner { design, prices, batch, values: false }.plan()
+    pub(crate) fn counted(design: &Design, prices: &Prices, arrangement: Arrangement) -> Result<Self, NetworkError> {
+        Planner { design, prices, arrangement, values: false }.plan()
     }
 
     /// The parameters.
@@ -79,7 +127,12 @@ impl Program {
 
     /// Number of rows of a batch.
     pub fn batch(&self) -> usize {
-        self.batch
+        self.arrangement.batch
+    }
+
+    /// The number and the order of rows.
+    pub fn arrangement(&self) -> Arrangement {
+        self.arrangement
     }
 
     /// The inputs, in the order of the network: client and server share them.
@@ -127,6 +180,15 @@ impl Program {
     /// The work of one run.
     pub fn cost(&self) -> &Cost {
         &self.cost
+    }
+
+    /// The maps that need rotations: the number of each one's step, its level, and what it consists of.
+    pub fn maps(&self) -> Vec<(ValueId, usize, StepCounts)> {
+        let map = |(index, step): (usize, &Operation)| match step {
+            Operation::Affine { map, .. } => Some((ValueId(index), self.levels[index] + 1, map.counts()?)),
+            _ => None,
+        };
+        self.steps.iter().enumerate().filter_map(map).collect()
     }
 
     /// Predicted seconds of one run, without the encoding of weights.

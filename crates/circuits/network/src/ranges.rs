@@ -2,6 +2,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
+use crate::encoding::Encoding;
 use crate::error::NetworkError;
 use crate::network::{Network, Step, ValueId};
 
@@ -35,7 +36,7 @@ pub struct Interval {
 /// The distribution of the elements of a value, in bins of equal width.
 #[derive(Clone, Debug)]
 pub(crate) struct Histograms {
-    /// Each element divided by the largest magnitude of that element: from -1 to 1.
+    /// Each element divided by its radius around 0, without its margin: from -1 to 1.
     pub(crate) symmetric: Vec<f64>,
     /// All elements on the interval that has them all.
     pub(crate) common: Vec<f64>,
@@ -95,7 +96,7 @@ impl Ranges {
             }
         }
         typical.iter_mut().flatten().for_each(|squares| *squares = (*squares / rows as f64).sqrt());
-        let histograms = histograms(network, inputs, &bounds)?;
+        let histograms = histograms(network, inputs, &bounds, &typical)?;
         let constant_inputs = constant_inputs(network, &bounds);
         Ok(Ranges { rows, bounds, typical, histograms, constant_inputs })
     }
@@ -119,16 +120,7 @@ impl Ranges {
     /// same ratio of the farthest to the root mean square in many rows, but not in few: so all elements get the largest
     /// ratio of the value, up to twice their own.
     pub(crate) fn reaches(&self, value: ValueId) -> Vec<f64> {
-        let (bounds, typical) = (&self.bounds[value.index()], &self.typical[value.index()]);
-        let ratio = |(bounds, typical): (&Interval, &f64)| {
-            if *typical > 0.0 { bounds.magnitude() / typical } else { 0.0 }
-        };
-        let largest = bounds.iter().zip(typical).map(ratio).fold(0.0, f64::max);
-        let reach = |(bounds, typical): (&Interval, &f64)| {
-            let own = bounds.magnitude();
-            (largest * typical).clamp(own, 2.0 * own)
-        };
-        bounds.iter().zip(typical).map(reach).collect()
+        reaches(&self.bounds[value.index()], &self.typical[value.index()])
     }
 
     /// Inputs with elements that are the same in all calibration rows, and the numbers of these elements: the network
@@ -152,8 +144,11 @@ impl Ranges {
     /// If these are not the numbers of ranges of this network.
     pub fn from_numbers(network: &Network, numbers: &[f64]) -> Result<Self, NetworkError> {
         const OPERATION: &str = "read ranges";
-        let (wanted, values) = (has_histogram(network), network.sizes.iter().sum::<usize>());
-        let needed = 1 + 3 * values + 2 * BINS * wanted.iter().filter(|wanted| **wanted).count();
+        let wanted = has_histogram(network);
+        let bins = 2 * BINS * wanted.iter().filter(|wanted| **wanted).count();
+        let values = network.sizes.iter().try_fold(0usize, |sum, size| sum.checked_add(*size));
+        let values = values.filter(|values| *values < numbers.len()).unwrap_or(numbers.len());
+        let needed = 1 + 3 * values + bins;
         if numbers.len() != needed || numbers.iter().any(|number| !number.is_finite()) {
             let found = format!("{} numbers", numbers.len());
             return Err(NetworkError::mismatch(OPERATION, found, format!("{needed} finite ones")));
@@ -209,6 +204,18 @@ fn chunk_bounds(first: usize, values: &[Array2<f64>]) -> Result<Vec<Vec<(Interva
     values.iter().enumerate().map(of_value).collect()
 }
 
+/// See [`Ranges::reaches`].
+fn reaches(bounds: &[Interval], typical: &[f64]) -> Vec<f64> {
+    let ratio =
+        |(bounds, typical): (&Interval, &f64)| if *typical > 0.0 { bounds.magnitude() / typical } else { 0.0 };
+    let largest = bounds.iter().zip(typical).map(ratio).fold(0.0, f64::max);
+    let reach = |(bounds, typical): (&Interval, &f64)| {
+        let own = bounds.magnitude();
+        (largest * typical).clamp(own, 2.0 * own)
+    };
+    bounds.iter().zip(typical).map(reach).collect()
+}
+
 /// The elements of inputs that never vary.
 fn constant_inputs(network: &Network, bounds: &[Vec<Interval>]) -> Vec<(String, Vec<usize>)> {
     let constant = |(name, value): (&str, ValueId)| {
@@ -235,6 +242,7 @@ fn histograms(
     network: &Network,
     inputs: &[ArrayView2<'_, f64>],
     bounds: &[Vec<Interval>],
+    typical: &[Vec<f64>],
 ) -> Result<Vec<Option<Histograms>>, NetworkError> {
     let wanted = has_histogram(network);
     let empty = || Histograms { symmetric: vec![0.0; BINS], common: vec![0.0; BINS] };
@@ -242,11 +250,16 @@ fn histograms(
     if wanted.iter().all(|wanted| !wanted) {
         return Ok(none());
     }
+    // The radii of the slots, without their margin.
+    let radii = |(bounds, typical): (&Vec<Interval>, &Vec<f64>)| {
+        Encoding::symmetric(&reaches(bounds, typical), 1.0).floored().radius
+    };
+    let radii: Vec<Vec<f64>> = bounds.iter().zip(typical).map(radii).collect();
     let count = |_: usize, values: &[Array2<f64>]| {
         let mut counts = none();
-        for ((counts, bounds), table) in counts.iter_mut().zip(bounds).zip(values) {
+        for (((counts, bounds), radii), table) in counts.iter_mut().zip(bounds).zip(&radii).zip(values) {
             if let Some(counts) = counts {
-                counts.add(bounds, table);
+                counts.add(&Interval::of(bounds), radii, table);
             }
         }
         counts
@@ -262,14 +275,10 @@ fn histograms(
 }
 
 impl Histograms {
-    fn add(&mut self, bounds: &[Interval], table: &Array2<f64>) {
-        let all = Interval::of(bounds);
+    fn add(&mut self, all: &Interval, radii: &[f64], table: &Array2<f64>) {
         let (middle, radius) = (all.middle(), all.radius());
         for ((_, column), &x) in table.indexed_iter() {
-            let magnitude = bounds[column].magnitude();
-            if magnitude > 0.0 {
-                self.symmetric[bin(x / magnitude)] += 1.0;
-            }
+            self.symmetric[bin(x / radii[column])] += 1.0;
             if radius > 0.0 {
                 self.common[bin((x - middle) / radius)] += 1.0;
             }

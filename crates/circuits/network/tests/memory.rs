@@ -6,7 +6,7 @@ mod memory;
 
 use common::{design, mlp, rows};
 use memory::{Checks, Server, own_parameters, peak};
-use unspoken_network::{Function, Options, Program};
+use unspoken_network::{Arrangement, Function, Options, Order, Program};
 
 const PRESET: &str = "insecure_n11_depth12_scale40";
 
@@ -17,23 +17,19 @@ fn estimates_bound_what_is_allocated() {
     let table = rows(64, 20, 1);
     let design = design(&network, &[table.view()], &Options::default());
     let parameters = own_parameters(PRESET);
-    for (batch, slack) in [(1, 2.5), (16, 2.0), (64, 2.0)] {
-        let program = Program::new(&design, &parameters, batch).unwrap();
+    let consecutive = Arrangement { batch: 64, order: Order::Consecutive };
+    for (arrangement, slack) in [(1.into(), 2.6), (16.into(), 2.0), (64.into(), 2.0), (consecutive, 2.0)] {
+        let program = Program::new(&design, &parameters, arrangement).unwrap();
         let vectors = program.inputs()[0].layout().vectors();
         let server = Server::new(PRESET, program.key_plan(), vectors, (program.input_level(), program.scale()));
         // The first run encodes the weights, so its peak includes prepared and working bytes.
         let run = || {
-            let program = Program::new(&design, server.encoder.parameters(), batch).unwrap();
+            let program = Program::new(&design, server.encoder.parameters(), arrangement).unwrap();
             let answer = program.evaluate(&server.evaluator(), std::slice::from_ref(&server.inputs)).unwrap();
             (program, answer)
         };
         let ((program, _), measured) = peak(run);
-        checks.check(
-            &format!("batches of {batch}"),
-            measured,
-            program.prepared_bytes() + program.working_bytes(),
-            slack,
-        );
+        checks.check(&format!("{arrangement:?}"), measured, program.prepared_bytes() + program.working_bytes(), slack);
     }
     checks.finish();
 }

@@ -7,7 +7,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::error::CkksError;
 use crate::inner_sum::InnerSum;
-use crate::linear::LinearTransform;
+use crate::linear::{LinearSums, LinearTransform};
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
 use crate::prepared::PreparedVector;
@@ -140,6 +140,23 @@ pub trait Arithmetic {
     /// # Errors
     /// If the level is below the plan's, the scale is not the planned one, or keys are missing.
     fn linear(&self, transform: &LinearTransform, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// Sums of linear transformations of several vectors: result `r` is the sum over the pairs `(i, transform)` of row
+    /// `r` of `transform` applied to `inputs[i]`, each one level down, as for [`Arithmetic::linear`]. These are the blocks
+    /// of a matrix that is too large for one transformation. All have the same level, steps, period
+    /// ([`LinearPlan::with_period`](crate::LinearPlan::with_period)) and output scale: so an input is rotated by its baby
+    /// steps once for all results, and a result by its giant steps once for all inputs.
+    ///
+    /// # Errors
+    /// If there are no rows, one is empty or has an input that does not exist, transformations differ as said, an input
+    /// does not fit, or keys are missing; the error names all missing keys.
+    fn linear_sums(
+        &self,
+        rows: &[Vec<(usize, &LinearTransform)>],
+        inputs: &[&Self::Vector],
+    ) -> Result<Vec<Self::Vector>, CkksError> {
+        LinearSums::new(rows)?.evaluate(self, inputs)
+    }
 
     /// Conjugates the slots.
     ///

@@ -12,7 +12,7 @@ use crate::arithmetic::{Arithmetic, lowest_level, sum_multiples_by_parts};
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
-use crate::linear::LinearTransform;
+use crate::linear::{LinearTransform, apply_sums};
 use crate::matrix::PreparedMatrix;
 use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
@@ -280,6 +280,14 @@ impl Arithmetic for Evaluator<'_> {
 
     fn linear(&self, transform: &LinearTransform, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         transform.apply(self, a)
+    }
+
+    fn linear_sums(
+        &self,
+        rows: &[Vec<(usize, &LinearTransform)>],
+        inputs: &[&Ciphertext],
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        apply_sums(self, rows, inputs)
     }
 
     fn conjugate(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {

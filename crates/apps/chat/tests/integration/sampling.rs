@@ -341,6 +341,25 @@ fn choices_of_a_text_share_a_session() {
     assert_eq!(seeds[0] + 1, seeds[1]);
 }
 
+/// A choice of tokens without text, here the first byte of a character, leaves the prompt of the next one as it was.
+#[test]
+fn tokens_without_text_are_no_part_of_the_next_prompt() {
+    let (setting, client) = (setting(), client(shared()));
+    let service = &mut ClearService::default();
+    let mut conversation = Conversation::new(Arc::clone(&setting.client), true).unwrap();
+    let prompt = Prompt { public: String::new(), private: Zeroizing::new("One day, Tom saw a big dog".into()) };
+    let tokens = conversation.read(&prompt, CHUNK).unwrap();
+    let first = tokens.private.clone();
+    // Bytes have the tokens from 3 on.
+    let sampling = Sampling { logit_bias: [(3 + 0xc3, 1000.0)].into(), ..Sampling::default() };
+    conversation.begin(&client, tokens, Wanted { tokens: 1, sampling, stops: Vec::new() }).unwrap();
+    while let Some(question) = conversation.question() {
+        assert_eq!(conversation.answer(&service.answer(&question)).unwrap(), "");
+    }
+    assert_eq!(conversation.generation().unwrap().tokens(), [3 + 0xc3]);
+    assert_eq!(*conversation.read(&prompt, CHUNK).unwrap().private, *first);
+}
+
 /// What a service sees does not tell how long a text is, but for its number of chunks.
 #[test]
 fn texts_are_filled_up_to_whole_chunks() {

@@ -268,6 +268,7 @@ fn function(activation: &Activation) -> Result<Function, NetworkError> {
         Activation::HardSwish => Function::HardSwish,
         Activation::HardSigmoid { alpha, beta } => Function::HardSigmoid { slope: number(alpha), offset: number(beta) },
         Activation::Softplus => Function::Softplus,
+        Activation::Clip { low: 0.0, high: f32::INFINITY } => Function::Relu,
         Activation::Clip { low, high } => Function::Clip { low: number(low), high: number(high) },
         Activation::Abs => Function::Abs,
         Activation::Exp => Function::Exp,

@@ -2,27 +2,37 @@
 
 use ndarray::{Array2, ArrayView2, s};
 use unspoken_ckks::Simulator;
-use unspoken_network::{Function, Network, NetworkBuilder, Options, Program, SparseMatrix};
+use unspoken_network::{Arrangement, Function, Network, NetworkBuilder, Options, Order, Program, SparseMatrix};
 use unspoken_rlwe::KeyPlan;
 
 use crate::common::{Client, bias, design, mixed, mlp, rows, weights};
 
 const PRESET: &str = "insecure_n11_depth12_scale40";
 
-/// Runs `count` rows in a batch of this size of a network, encrypted and simulated.
+/// The orders of rows that a batch may have.
+fn orders(batch: usize) -> Vec<Arrangement> {
+    let orders = if batch == 1 { &[Order::Interleaved][..] } else { &[Order::Interleaved, Order::Consecutive] };
+    orders.iter().map(|&order| Arrangement { batch, order }).collect()
+}
+
+/// Runs `count` rows in a batch of this size of a network, in each order, encrypted and simulated.
 fn check(client: &mut Client, network: &Network, batch: usize, count: usize) {
+    orders(batch).into_iter().for_each(|arrangement| check_one(client, network, arrangement, count));
+}
+
+fn check_one(client: &mut Client, network: &Network, arrangement: Arrangement, count: usize) {
     let table = |(i, (_, value)): (usize, &(&str, _))| rows(64.max(count), network.size(*value), 9999 * i);
     let tables: Vec<Array2<f64>> = network.inputs().iter().enumerate().map(table).collect();
     let calibration: Vec<ArrayView2<f64>> = tables.iter().map(|table| table.view()).collect();
     let design = design(network, &calibration, &Options::default());
-    let program = Program::new(&design, client.parameters(), batch).unwrap();
+    let program = Program::new(&design, client.parameters(), arrangement).unwrap();
     let few: Vec<ArrayView2<f64>> = tables.iter().map(|table| table.slice(s![..count, ..])).collect();
     let simulation = program.simulate(network, &client.encoder, &few, 1).unwrap();
     assert_eq!((simulation.outside.len(), simulation.overflows.len()), (0, 0));
     let found: Vec<Array2<f64>> = client.run(&program, &few).into_iter().map(|answer| answer.values).collect();
     let (noise, error) = (program.distance(&found, &simulation.exact), simulation.approximation);
     println!(
-        "batch {batch}, {} keys, level {}: noise {noise:.1e}, simulated {:.1e}, polynomials {error:.1e}",
+        "{arrangement:?}, {} keys, level {}: noise {noise:.1e}, simulated {:.1e}, polynomials {error:.1e}",
         program.key_plan().len(),
         program.input_level(),
         simulation.noise
@@ -126,18 +136,45 @@ fn answers_have_nothing_but_results() {
     let network = mlp(&[20, 9, 3], Function::Sigmoid);
     let table = rows(64, 20, 1);
     let design = design(&network, &[table.view()], &Options::default());
-    for batch in [1, 16, 128] {
-        let program = Program::new(&design, client.parameters(), batch).unwrap();
+    for arrangement in [1, 16, 128].into_iter().flat_map(orders) {
+        let program = Program::new(&design, client.parameters(), arrangement).unwrap();
         let simulator = Simulator::new(&client.encoder, 1);
-        let (port, few) = (&program.inputs()[0], table.slice(s![..batch.min(64), ..]));
+        let (port, few) = (&program.inputs()[0], table.slice(s![..arrangement.batch.min(64), ..]));
         let encrypt = |slots: &Vec<_>| simulator.encrypt(slots, program.input_level(), program.scale()).unwrap();
         let inputs = port.arrange(few).unwrap().iter().map(encrypt).collect();
         let answer = &program.evaluate(&simulator, &[inputs]).unwrap()[0];
         let (layout, slots) = (program.outputs()[0].layout().clone(), answer[0].exact());
-        for (slot, value) in slots.iter().enumerate() {
-            let (element, row) = (slot / batch % layout.period(), slot % batch);
-            let expected = if element < 3 { slots[element * batch + row].re } else { 0.0 };
-            assert!((value - expected).norm() < 1e-9, "slot {slot} tells more than results");
+        for position in 0..layout.positions() {
+            for row in 0..arrangement.batch {
+                let (value, element) = (slots[layout.slot(position, row)], position % layout.period());
+                let expected = if element < 3 { slots[layout.slot(element, row)].re } else { 0.0 };
+                assert!((value - expected).norm() < 1e-9, "position {position} of row {row} tells more than results");
+            }
         }
+    }
+}
+
+#[test]
+fn weights_that_are_not_kept_give_the_same_results() {
+    let mut client = Client::new(PRESET);
+    let network = mlp(&[200, 256, 5], Function::Power(2));
+    let table = rows(64, 200, 1);
+    let design = design(&network, &[table.view()], &Options::default());
+    for batch in [1, 4] {
+        let plan = || Program::new(&design, client.parameters(), batch).unwrap();
+        let kept = plan();
+        let streamed = plan().within(kept.memory() - 1).unwrap();
+        assert!(streamed.prepared_bytes() < kept.prepared_bytes() && streamed.memory() < kept.memory());
+        assert!(streamed.cost().encoded > kept.cost().encoded);
+        assert_eq!(streamed.key_plan(), kept.key_plan());
+        assert_eq!(plan().within(kept.memory()).unwrap().prepared_bytes(), kept.prepared_bytes());
+        assert!(plan().within(1 << 20).is_err());
+        let rows = table.slice(s![..batch, ..]);
+        let expected = &network.run(&[rows]).unwrap()[0];
+        let found = [&kept, &streamed].map(|program| client.run(program, &[rows]).swap_remove(0).values);
+        let [kept, streamed] = &found;
+        let largest =
+            |a: &Array2<f64>, b: &Array2<f64>| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(largest(kept, streamed) < 1e-4 && largest(kept, expected) < 1e-3);
     }
 }

@@ -16,7 +16,7 @@ use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::group::{at_once, each};
 use crate::inner_sum::InnerSum;
-use crate::linear::{LinearPlan, LinearTransform, RaisedPlan, RaisedTransform};
+use crate::linear::{LinearPlan, LinearSums, LinearTransform, RaisedPlan, RaisedTransform};
 use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
 
@@ -103,7 +103,7 @@ impl Refresh for Simulator {
     type RaisedMap = RaisedPlan;
 
     fn transform(&self, map: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
-        Simulator::transform(self, map, a)
+        Ok(Simulator::transform(self, &LinearSums::of_one(map), &[a])?.swap_remove(0))
     }
 
     fn at_scale(&self, a: Simulated, scale: f64) -> Simulated {

@@ -1,5 +1,7 @@
 //! Linear transformations of encrypted vectors.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use unspoken_ring::Poly;
 use unspoken_rlwe::{self as rlwe, ExtendedCiphertext, KeyKind, galois};
 
@@ -8,12 +10,13 @@ use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::plan::OPERATION;
-use crate::linear::transform::{EncodedDiagonals, LinearTransform};
+use crate::linear::sums::{LinearSums, STREAMED_BABIES, horner};
+use crate::linear::transform::{EncodedRows, LinearTransform};
 
 impl LinearTransform {
     /// Encodes the diagonals and makes the forms of the keys, unless that was done.
     pub(crate) fn prepare(&self, evaluator: &Evaluator<'_>) -> Result<(), CkksError> {
-        self.encoded(evaluator.encoder())?;
+        self.encode(evaluator.encoder())?;
         Ok(evaluator.keys().prepare(self.plan.parameters.ring(), &self.plan.key_plan())?)
     }
 
@@ -24,38 +27,102 @@ impl LinearTransform {
     /// If the vector's level is below the plan's, its scale is not the planned one, it is not relinearised, or keys are
     /// missing; the error names all missing keys.
     pub fn apply(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let (plan, slots) = (&self.plan, self.plan.parameters.slots());
-        plan.check(input.level(), input.scale())?;
-        evaluator.keys().check(OPERATION, &plan.key_plan())?;
-        let EncodedDiagonals { babies, rows: diagonals } = self.encoded(evaluator.encoder())?;
-        let input = evaluator.lowered(input, plan.level)?;
-        let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
-        let elements = babies.iter().map(|&baby| galois::rotation(ring, plan.steps.baby(baby, slots) as i64));
-        let rows = diagonals.iter().map(|(_, row)| row.iter().map(|(baby, diagonal)| (*baby, diagonal)).collect());
-        let (elements, rows): (Vec<u64>, Vec<_>) = (elements.collect(), rows.collect());
-        let sums = input.inner().hoist(ring)?.product_sums(ring, &elements, &rows, keys)?.into_iter();
-        let sums: Vec<[Poly; 2]> = sums.map(ExtendedCiphertext::into_components).collect();
-        let mut total: Option<(usize, [Poly; 2])> = None;
-        for (&(giant, _), sum) in diagonals.iter().zip(sums).rev() {
-            let sum = match total {
-                Some((last, total)) => {
-                    let [mut t0, mut t1] = giant_step(evaluator, total, plan.steps.giant(last - giant, slots))?;
-                    ring.add_assign(&mut t0, &sum[0])?;
-                    ring.add_assign(&mut t1, &sum[1])?;
-                    [t0, t1]
-                }
-                None => sum,
-            };
-            total = Some((giant, sum));
-        }
-        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
-        let (giant, total) = total.ok_or_else(none)?;
-        let total = giant_step(evaluator, total, plan.steps.giant(giant, slots))?;
-        let to = evaluator.parameters().basis(plan.level - 1);
-        let [c0, c1] = &total;
-        let inner = rlwe::Ciphertext::new(vec![ring.rescale_round(c0, to)?, ring.rescale_round(c1, to)?])?;
-        Ok(Ciphertext { inner, level: plan.level - 1, scale: plan.output_scale })
+        Ok(apply_sums(evaluator, &[vec![(0, self)]], &[input])?.swap_remove(0))
     }
+}
+
+/// The sums of each result by their giant numbers, not divided by `P`.
+type Sums = BTreeMap<(usize, usize), [Poly; 2]>;
+
+/// [`Arithmetic::linear_sums`](crate::Arithmetic::linear_sums) of ciphertexts.
+pub(crate) fn apply_sums(
+    evaluator: &Evaluator<'_>,
+    rows: &[Vec<(usize, &LinearTransform)>],
+    inputs: &[&Ciphertext],
+) -> Result<Vec<Ciphertext>, CkksError> {
+    let planned = LinearSums::new(rows)?;
+    let levels: Vec<_> = inputs.iter().map(|input| (input.level(), input.scale())).collect();
+    let (level, scale) = planned.output(&levels)?;
+    evaluator.keys().check(OPERATION, &planned.key_plan())?;
+    let (ring, slots) = (evaluator.parameters().ring(), evaluator.parameters().slots());
+    let (steps, to) = (planned.steps(), evaluator.parameters().basis(level));
+    let mut results = Vec::with_capacity(rows.len());
+    for group in planned.groups() {
+        let mut sums = Sums::new();
+        for (&number, babies) in &group.babies {
+            let transforms = group.rows.clone().flat_map(|row| {
+                let own = rows[row].iter().filter(|(input, _)| *input == number);
+                own.map(move |(_, transform)| (row, *transform))
+            });
+            add_products(evaluator, &transforms.collect::<Vec<_>>(), inputs[number], babies, &mut sums)?;
+        }
+        for row in group.rows {
+            let rest = sums.split_off(&(row + 1, 0));
+            let own = std::mem::replace(&mut sums, rest).into_iter().map(|((_, giant), sum)| (giant, sum)).collect();
+            let add = |[mut t0, mut t1]: [Poly; 2], sum: [Poly; 2]| {
+                ring.add_assign(&mut t0, &sum[0])?;
+                ring.add_assign(&mut t1, &sum[1])?;
+                Ok([t0, t1])
+            };
+            let [c0, c1] = horner(own, add, |sum, giants| giant_step(evaluator, sum, steps.giant(giants, slots)))?;
+            let inner = rlwe::Ciphertext::new(vec![ring.rescale_round(&c0, to)?, ring.rescale_round(&c1, to)?])?;
+            results.push(Ciphertext { inner, level, scale });
+        }
+    }
+    Ok(results)
+}
+
+/// Adds the products of one input with the diagonals of its transformations, each with the number of its result.
+fn add_products(
+    evaluator: &Evaluator<'_>,
+    transforms: &[(usize, &LinearTransform)],
+    input: &Ciphertext,
+    babies: &BTreeSet<usize>,
+    sums: &mut Sums,
+) -> Result<(), CkksError> {
+    let Some(plan) = transforms.first().map(|(_, transform)| transform.plan()) else { return Ok(()) };
+    let (ring, slots, keys) = (evaluator.parameters().ring(), evaluator.parameters().slots(), evaluator.keys());
+    let input = evaluator.lowered(input, plan.level)?;
+    let hoisted = input.inner().hoist(ring)?;
+    let babies: Vec<usize> = babies.iter().copied().collect();
+    let is_streamed = transforms.iter().any(|(_, transform)| transform.plan().streamed);
+    for part in babies.chunks(if is_streamed { STREAMED_BABIES } else { babies.len().max(1) }) {
+        evaluator.check_cancel()?;
+        let encode = |(_, transform): &(usize, &LinearTransform)| {
+            let is_own = transform.plan().streamed;
+            is_own.then(|| transform.encode_rows(evaluator.encoder(), |baby| part.contains(&baby))).transpose()
+        };
+        let own = transforms.iter().map(encode).collect::<Result<Vec<Option<EncodedRows>>, _>>()?;
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        let mut rows = Vec::new();
+        for ((row, transform), own) in transforms.iter().zip(&own) {
+            let encoded = match own {
+                Some(own) => own,
+                None => transform.encoded(evaluator.encoder())?,
+            };
+            for (giant, diagonals) in encoded {
+                let number = |(baby, diagonal)| Some((part.binary_search(baby).ok()?, diagonal));
+                let terms: Vec<_> =
+                    diagonals.iter().map(|(baby, diagonal)| (baby, diagonal)).filter_map(number).collect();
+                if !terms.is_empty() {
+                    places.push((*row, *giant));
+                    rows.push(terms);
+                }
+            }
+        }
+        let elements = part.iter().map(|&baby| galois::rotation(ring, plan.steps.baby(baby, slots) as i64));
+        let products = hoisted.product_sums(ring, &elements.collect::<Vec<_>>(), &rows, keys)?;
+        for (place, product) in places.into_iter().zip(products.into_iter().map(ExtendedCiphertext::into_components)) {
+            match sums.get_mut(&place) {
+                Some([s0, s1]) => {
+                    ring.add_assign(s0, &product[0])?;
+                    ring.add_assign(s1, &product[1])?;
+                }
+                None => drop(sums.insert(place, product)),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Rotates an undivided sum by a giant step. The result stays undivided: only the second component is divided by `P`,

@@ -9,12 +9,14 @@ use crate::parameters::CkksParameters;
 pub struct LinearCosts {
     /// Number of primes of the level.
     limbs: usize,
-    /// The cost that every transformation has, and the costs of a baby step, a giant step and a product with a
-    /// diagonal, without the counts of key switches.
-    fixed: Cost,
+    /// The costs of an input, a result, a baby step, a giant step, a product with a diagonal and an addition of undivided
+    /// sums, without the counts of key switches.
+    input: Cost,
+    output: Cost,
     baby: Cost,
     giant: Cost,
     product: Cost,
+    addition: Cost,
 }
 
 impl LinearCosts {
@@ -31,8 +33,8 @@ impl LinearCosts {
     pub(crate) fn at_level(parameters: &CkksParameters, level: usize) -> Self {
         let (ring, basis) = (parameters.ring(), parameters.basis(level));
         let extended = ring.switching_basis(basis);
-        let mut fixed = Cost::decomposition(ring, basis);
-        fixed += Cost::rescale(ring, extended, parameters.basis(level - 1), 2);
+        let input = Cost::decomposition(ring, basis);
+        let output = Cost::rescale(ring, extended, parameters.basis(level - 1), 2);
         let mut giant = Cost::division(ring, extended, basis);
         giant += Cost::decomposition(ring, basis);
         giant += Cost::hoisted_product(ring, basis);
@@ -41,10 +43,11 @@ impl LinearCosts {
         baby.key_switches.clear();
         baby.hoisted_rotations.clear();
         let product = Cost::undivided_products(ring, basis, 1);
-        LinearCosts { limbs: ring.limb_count(basis), fixed, baby, giant, product }
+        let addition = Cost::addition(ring, extended, 2);
+        LinearCosts { limbs: ring.limb_count(basis), input, output, baby, giant, product, addition }
     }
 
-    /// The cost of a transformation.
+    /// The cost of a transformation, or of sums of some.
     pub fn cost(&self, counts: StepCounts) -> Cost {
         let mut cost = self.work(counts);
         cost.key_switches.insert(self.limbs, (counts.babies + counts.giants) as u64);
@@ -52,15 +55,23 @@ impl LinearCosts {
         cost
     }
 
-    /// The predicted seconds of a transformation.
+    /// The predicted seconds of them.
     pub fn seconds(&self, model: &CostModel, counts: StepCounts) -> f64 {
         model.seconds(&self.work(counts))
     }
 
     /// The cost without the counts of key switches.
-    fn work(&self, StepCounts { diagonals, babies, giants }: StepCounts) -> Cost {
-        let mut cost = self.fixed.clone();
-        for (each, count) in [(&self.baby, babies), (&self.giant, giants), (&self.product, diagonals)] {
+    fn work(&self, counts: StepCounts) -> Cost {
+        let parts = [
+            (&self.input, counts.inputs),
+            (&self.output, counts.outputs),
+            (&self.baby, counts.babies),
+            (&self.giant, counts.giants),
+            (&self.product, counts.diagonals),
+            (&self.addition, counts.additions),
+        ];
+        let mut cost = Cost::default();
+        for (each, count) in parts {
             cost += each.clone().times(count as u64);
         }
         cost

@@ -11,14 +11,16 @@
 
 mod apply;
 mod costs;
-mod evaluate;
 mod plan;
 mod raised;
 mod steps;
+mod sums;
 mod transform;
 
+pub(crate) use apply::apply_sums;
 pub use costs::LinearCosts;
 pub use plan::LinearPlan;
 pub(crate) use raised::{RaisedPlan, RaisedTransform};
 pub use steps::{StepCounts, Steps};
+pub(crate) use sums::LinearSums;
 pub use transform::LinearTransform;

@@ -1,17 +1,17 @@
 //! Plans of linear transformations: their diagonals, steps, keys, cost and memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use num_complex::Complex64;
 use unspoken_ring::{Basis, RingKind, SubringPoly};
-use unspoken_rlwe::{KeyKind, KeyPlan, galois};
+use unspoken_rlwe::KeyPlan;
 
 use crate::cost::{Cost, CostModel};
 use crate::error::CkksError;
 use crate::linear::costs::{LinearCosts, check_level};
 use crate::linear::steps::Steps;
-use crate::memory::{self};
+use crate::linear::sums::LinearSums;
 use crate::parameters::CkksParameters;
 use crate::scale::{check_scale, check_scales};
 
@@ -30,6 +30,8 @@ pub struct LinearPlan {
     /// Number of equal values in each run of an encoded diagonal, see [`SubringPoly`].
     pub(super) run: usize,
     pub(super) steps: Steps,
+    /// Whether diagonals are encoded whenever they are used, and not kept.
+    pub(super) streamed: bool,
     pub(super) level: usize,
     pub(super) input_scale: f64,
     pub(super) output_scale: f64,
@@ -115,6 +117,7 @@ impl LinearPlan {
             diagonals: Arc::new(diagonals),
             run: run(parameters, period),
             steps: Steps::of_babies(1),
+            streamed: false,
             level,
             input_scale,
             output_scale,
@@ -165,9 +168,25 @@ impl LinearPlan {
         LinearPlan { run, ..self }
     }
 
+    /// The same plan for a transformation that encodes its diagonals whenever it is applied and does not keep them: it
+    /// takes less memory and more time.
+    pub fn streamed(self) -> Self {
+        LinearPlan { streamed: true, ..self }
+    }
+
+    /// Whether the diagonals are encoded whenever they are used.
+    pub fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
     /// The split of the diagonals into baby steps and giant steps.
     pub fn steps(&self) -> Steps {
         self.steps
+    }
+
+    /// The numbers of the diagonals.
+    pub fn indices(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.diagonals.keys().copied()
     }
 
     /// The level of the inputs. The result is one level below.
@@ -177,59 +196,31 @@ impl LinearPlan {
 
     /// The rotations it uses, to the left: the baby steps, and the differences of successive giant steps.
     pub fn rotations(&self) -> Vec<usize> {
-        let slots = self.parameters.slots();
-        let (giants, babies) = self.numbers(self.diagonals.keys());
-        let differences = giants.iter().scan(0, |last, &giant| Some(giant - std::mem::replace(last, giant)));
-        let giants = differences.map(|giants| self.steps.giant(giants, slots));
-        let babies = babies.into_iter().map(|baby| self.steps.baby(baby, slots));
-        let rotations: BTreeSet<usize> = babies.chain(giants).collect();
-        rotations.into_iter().filter(|&steps| steps > 0).collect()
+        LinearSums::of_one(self).rotations()
     }
 
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
-        let (ring, basis) = (self.parameters.ring(), self.parameters.basis(self.level));
-        let mut plan = KeyPlan::new();
-        for steps in self.rotations() {
-            plan.require_over(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, basis);
-        }
-        plan
+        LinearSums::of_one(self).key_plan()
     }
 
     /// The cost of [`LinearTransform::apply`](crate::LinearTransform::apply).
     pub fn cost(&self) -> Cost {
-        let indices: Vec<usize> = self.diagonals.keys().copied().collect();
-        let counts = self.steps.counts(&indices, self.parameters.slots());
-        LinearCosts::at_level(&self.parameters, self.level).cost(counts)
+        LinearSums::of_one(self).cost()
     }
 
     /// Bytes of memory of a [`LinearTransform`](crate::LinearTransform) of this plan: the encoded diagonals (counted
-    /// whether they are encoded yet or not) and their values, which copies of the plan share.
+    /// whether they are encoded yet or not), if they are kept, and their values, which copies of the plan share.
     pub fn prepared_bytes(&self) -> u64 {
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
         let encoded = self.parameters.ring().subring_bytes(self.basis, self.run) + DIAGONAL_BYTES;
-        (self.diagonals.len() * encoded + values) as u64
+        let kept = if self.streamed { 0 } else { self.diagonals.len() };
+        (kept * encoded + values) as u64
     }
 
-    /// Bytes that [`LinearTransform::apply`] holds at its peak, its result included. The peak is the maximum of two
-    /// phases: the raised digits, the lifted input, rotations by baby steps and one sum per giant step; the sums and a
-    /// key switch.
+    /// Bytes that [`LinearTransform::apply`] holds at its peak, its result included.
     pub(crate) fn live_bytes(&self) -> u64 {
-        let (ring, basis) = (self.parameters.ring(), self.parameters.basis(self.level));
-        let (_, babies) = self.numbers(self.diagonals.keys());
-        let (babies, sums) = (babies.len(), self.rows().len());
-        let (own, pair) = (2 * ring.limb_count(basis), 2 * ring.limb_count(self.basis));
-        let images = memory::held_images(ring, self.basis, babies);
-        let adding = memory::raised_digits(ring, basis) + images + (sums + 1) * pair;
-        let turning = (sums + 1) * pair + memory::key_switch(ring, basis);
-        // `own` for a copy of the input, which is needed if the input is at a higher level.
-        memory::bytes(ring, own + adding.max(turning))
-    }
-
-    /// The giant and the baby numbers of these diagonals.
-    pub(super) fn numbers<'a>(&self, indices: impl Iterator<Item = &'a usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
-        let slots = self.parameters.slots();
-        indices.filter_map(|&k| self.steps.split(k, slots)).unzip()
+        LinearSums::of_one(self).live_bytes()
     }
 
     /// The diagonals by giant number, each with its baby number.
@@ -241,15 +232,6 @@ impl LinearPlan {
             }
         }
         rows
-    }
-
-    /// Level and scale of the result for an input of the given level and scale.
-    ///
-    /// # Errors
-    /// If the input does not fit the plan.
-    pub(crate) fn output(&self, level: usize, scale: f64) -> Result<(usize, f64), CkksError> {
-        self.check(level, scale)?;
-        Ok((self.level - 1, self.output_scale))
     }
 
     pub(super) fn check(&self, level: usize, scale: f64) -> Result<(), CkksError> {

@@ -152,8 +152,8 @@ impl RaisedTransform {
         let (plan, parameters) = (&self.0.plan, evaluator.parameters());
         let (ring, basis, slots) = (parameters.ring(), parameters.basis(plan.level), parameters.slots());
         let encoded = self.0.encoded(evaluator.encoder())?;
-        let element = |baby: usize| galois::rotation(ring, plan.steps.baby(encoded.babies[baby], slots) as i64);
-        let diagonals = encoded.rows.iter().flat_map(|(_, row)| row);
+        let element = |baby: usize| galois::rotation(ring, plan.steps.baby(baby, slots) as i64);
+        let diagonals = encoded.iter().flat_map(|(_, row)| row);
         let terms: Vec<(u64, &SubringPoly)> = diagonals.map(|(baby, diagonal)| (element(*baby), diagonal)).collect();
         evaluator.check_cancel()?;
         // The raised components are freed before the division.

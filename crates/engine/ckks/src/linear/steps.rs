@@ -1,5 +1,12 @@
 //! The split of the diagonals of a linear transformation into baby steps and giant steps.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Most sums, one for each giant step of each result, that are held at the same time. For more results, inputs are
+/// rotated again.
+const MOST_SUMS: usize = 64;
+
 /// The split of diagonals into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
 /// giant * babies + baby`. Baby steps rotate by `difference * (first + baby)`, all from one digit decomposition. Giant
 /// steps rotate by multiples of `difference * babies`.
@@ -16,15 +23,21 @@ pub struct Steps {
     pub babies: usize,
 }
 
-/// What a linear transformation consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a linear transformation, or sums of some, consist of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepCounts {
+    /// Number of inputs, each of which is decomposed once.
+    pub inputs: usize,
+    /// Number of results, each of which is divided once.
+    pub outputs: usize,
     /// Number of diagonals.
     pub diagonals: usize,
-    /// Number of baby steps that rotate.
+    /// Number of baby steps that rotate, over all inputs.
     pub babies: usize,
-    /// Number of giant steps that rotate.
+    /// Number of giant steps that rotate, over all results.
     pub giants: usize,
+    /// Number of additions of undivided sums of several inputs.
+    pub additions: usize,
 }
 
 impl Steps {
@@ -46,7 +59,22 @@ impl Steps {
         // The first giant step and the baby step of diagonal 0 do not rotate.
         giants.remove(0);
         offsets.of(0).filter(|&baby| baby < babies_at_most).iter().for_each(|&baby| babies.remove(baby));
-        StepCounts { diagonals: diagonals.len(), babies: babies.len(), giants: giants.len() }
+        StepCounts {
+            inputs: 1,
+            outputs: 1,
+            diagonals: diagonals.len(),
+            babies: babies.len(),
+            giants: giants.len(),
+            additions: 0,
+        }
+    }
+
+    /// What sums of transformations consist of ([`Arithmetic::linear_sums`](crate::Arithmetic::linear_sums)): for each
+    /// result, numbers of inputs and the diagonals of their transformations.
+    pub fn counts_of_sums(&self, rows: &[Vec<(usize, Vec<usize>)>], slots: usize) -> StepCounts {
+        let split = |diagonals: &Vec<usize>| diagonals.iter().filter_map(|&k| self.split(k, slots)).collect();
+        let rows = rows.iter().map(|row| row.iter().map(|(input, diagonals)| (*input, split(diagonals))).collect());
+        counts(self, slots, &groups(rows))
     }
 
     /// The giant and the baby number of diagonal `k`, or `None` if `k` is not a multiple of the difference.
@@ -64,6 +92,59 @@ impl Steps {
     pub(crate) fn giant(&self, giant: usize, slots: usize) -> usize {
         rotation(self.difference, (giant * self.babies) as i64, slots)
     }
+}
+
+/// The steps of a group of results of sums, which are computed together.
+pub(super) struct Group {
+    /// The numbers of the results.
+    pub(super) rows: Range<usize>,
+    /// The baby numbers of each input in use.
+    pub(super) babies: BTreeMap<usize, BTreeSet<usize>>,
+    /// The giant numbers of each result.
+    pub(super) giants: Vec<BTreeSet<usize>>,
+    /// Number of pairs of an input and a sum.
+    pairs: usize,
+    diagonals: usize,
+}
+
+/// Groups of results whose sums are held at the same time. Each result has numbers of inputs, and the giant and baby
+/// numbers of the diagonals of their transformations.
+pub(super) fn groups(rows: impl Iterator<Item = Vec<(usize, Vec<(usize, usize)>)>>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut held = usize::MAX;
+    for (number, row) in rows.enumerate() {
+        let giants: BTreeSet<usize> = row.iter().flat_map(|(_, split)| split).map(|(giant, _)| *giant).collect();
+        if held.saturating_add(giants.len()) > MOST_SUMS {
+            let rows = number..number;
+            groups.push(Group { rows, babies: BTreeMap::new(), giants: Vec::new(), pairs: 0, diagonals: 0 });
+            held = 0;
+        }
+        held += giants.len();
+        if let Some(group) = groups.last_mut() {
+            group.rows.end = number + 1;
+            group.giants.push(giants);
+            for (input, split) in row {
+                group.pairs += split.iter().map(|(giant, _)| giant).collect::<BTreeSet<_>>().len();
+                group.diagonals += split.len();
+                group.babies.entry(input).or_default().extend(split.iter().map(|(_, baby)| baby));
+            }
+        }
+    }
+    groups
+}
+
+/// What these groups consist of.
+pub(super) fn counts(steps: &Steps, slots: usize, groups: &[Group]) -> StepCounts {
+    let mut counts = StepCounts::default();
+    for Group { babies, giants, pairs, diagonals, .. } in groups {
+        counts.inputs += babies.len();
+        counts.outputs += giants.len();
+        counts.babies += babies.values().flatten().filter(|&&baby| steps.baby(baby, slots) != 0).count();
+        counts.giants += giants.iter().flatten().filter(|&&giant| giant != 0).count();
+        counts.additions += pairs - giants.iter().map(BTreeSet::len).sum::<usize>();
+        counts.diagonals += diagonals;
+    }
+    counts
 }
 
 /// `difference * count` modulo the slots.
@@ -126,8 +207,6 @@ impl Set {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
@@ -141,6 +220,9 @@ mod tests {
                     let (giants, numbers): (BTreeSet<usize>, BTreeSet<usize>) =
                         diagonals.iter().filter_map(|&k| steps.split(k, slots)).unzip();
                     let expected = StepCounts {
+                        inputs: 1,
+                        outputs: 1,
+                        additions: 0,
                         diagonals: diagonals.len(),
                         babies: numbers.into_iter().filter(|&baby| steps.baby(baby, slots) > 0).count(),
                         giants: giants.into_iter().filter(|&giant| giant > 0).count(),
@@ -149,7 +231,7 @@ mod tests {
                 }
             }
         }
-        let odd = StepCounts { diagonals: 3, babies: 0, giants: 1 };
+        let odd = StepCounts { inputs: 1, outputs: 1, diagonals: 3, babies: 0, giants: 1, additions: 0 };
         assert_eq!(Steps { difference: 2, first: 0, babies: 1 }.counts(&[0, 1, 2], slots), odd);
     }
 }

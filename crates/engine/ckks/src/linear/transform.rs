@@ -14,16 +14,11 @@ use crate::memory::{self, with_idle_buffers};
 /// A linear transformation with encoded diagonals, which can be applied to encrypted vectors.
 pub struct LinearTransform {
     pub(super) plan: LinearPlan,
-    encoded: OnceLock<EncodedDiagonals>,
+    encoded: OnceLock<EncodedRows>,
 }
 
-pub(super) struct EncodedDiagonals {
-    /// The baby numbers in use.
-    pub(super) babies: Vec<usize>,
-    /// Per giant number: the indices of the baby steps, each with its diagonal, rotated back by the giant step, over
-    /// the extended basis.
-    pub(super) rows: Vec<(usize, Vec<(usize, SubringPoly)>)>,
-}
+/// Per giant number: the baby numbers, each with its diagonal, rotated back by the giant step, over the extended basis.
+pub(super) type EncodedRows = Vec<(usize, Vec<(usize, SubringPoly)>)>;
 
 impl LinearTransform {
     /// Encodes the diagonals.
@@ -42,32 +37,39 @@ impl LinearTransform {
         LinearTransform { plan, encoded: OnceLock::new() }
     }
 
-    /// Encodes the diagonals, unless that was done.
+    /// Encodes the diagonals, unless that was done or they are not kept ([`LinearPlan::streamed`]).
     ///
     /// # Errors
     /// If the scaled values of a diagonal exceed the modulus of the level.
     pub fn encode(&self, encoder: &Encoder) -> Result<(), CkksError> {
-        self.encoded(encoder).map(drop)
+        if self.plan.streamed { Ok(()) } else { self.encoded(encoder).map(drop) }
     }
 
-    pub(super) fn encoded(&self, encoder: &Encoder) -> Result<&EncodedDiagonals, CkksError> {
+    pub(super) fn encoded(&self, encoder: &Encoder) -> Result<&EncodedRows, CkksError> {
         if let Some(encoded) = self.encoded.get() {
             return Ok(encoded);
         }
+        let rows = self.encode_rows(encoder, |_| true)?;
+        Ok(self.encoded.get_or_init(|| rows))
+    }
+
+    /// Encodes the diagonals of the wanted baby numbers.
+    pub(super) fn encode_rows(
+        &self,
+        encoder: &Encoder,
+        is_wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Result<EncodedRows, CkksError> {
         let (plan, slots) = (&self.plan, self.plan.parameters.slots());
-        let (_, babies) = plan.numbers(plan.diagonals.keys());
-        let babies: Vec<usize> = babies.into_iter().collect();
         let encode_row = |(giant, row): (usize, Vec<(usize, &[Complex64])>)| {
             let encode = |(baby, diagonal): (usize, &[Complex64])| {
                 let values = rotated_right(diagonal, plan.steps.giant(giant, slots));
                 let poly = encoder.encode_extended(&values, (plan.level, plan.basis), plan.plaintext_scale)?;
-                let poly = plan.parameters.ring().into_subring(poly, plan.run)?;
-                Ok((babies.binary_search(&baby).unwrap_or_default(), poly))
+                Ok((baby, plan.parameters.ring().into_subring(poly, plan.run)?))
             };
-            Ok((giant, row.into_iter().map(encode).collect::<Result<_, CkksError>>()?))
+            let row = row.into_iter().filter(|(baby, _)| is_wanted(*baby)).collect::<Vec<_>>();
+            Ok((giant, row.into_par_iter().map(encode).collect::<Result<_, CkksError>>()?))
         };
-        let rows = plan.rows().into_par_iter().map(encode_row).collect::<Result<_, CkksError>>()?;
-        Ok(self.encoded.get_or_init(|| EncodedDiagonals { babies, rows }))
+        plan.rows().into_par_iter().map(encode_row).collect()
     }
 
     /// Its plan.

@@ -10,7 +10,7 @@ use super::{Simulated, Simulator, Step, check_components, check_level, constant_
 use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::error::CkksError;
-use crate::linear::LinearTransform;
+use crate::linear::{LinearSums, LinearTransform};
 use crate::matrix::PreparedMatrix;
 use crate::memory::{self, Allocation};
 use crate::noise::mix;
@@ -139,7 +139,15 @@ impl Arithmetic for Simulator {
     }
 
     fn linear(&self, transform: &LinearTransform, a: &Simulated) -> Result<Simulated, CkksError> {
-        self.transform(transform.plan(), a)
+        Ok(self.transform(&LinearSums::of_one(transform.plan()), &[a])?.swap_remove(0))
+    }
+
+    fn linear_sums(
+        &self,
+        rows: &[Vec<(usize, &LinearTransform)>],
+        inputs: &[&Simulated],
+    ) -> Result<Vec<Simulated>, CkksError> {
+        self.transform(&LinearSums::new(rows)?, inputs)
     }
 
     /// Uses divided rotations, which are slightly noisier than the rotations of the encrypted run. Counts the cost of

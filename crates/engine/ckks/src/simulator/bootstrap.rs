@@ -9,7 +9,7 @@ use super::{RANGE_TOLERANCE, Simulator, Step, check_components, derive, map, plu
 use crate::arithmetic::Arithmetic;
 use crate::cost::Cost;
 use crate::error::CkksError;
-use crate::linear::{LinearPlan, RaisedPlan};
+use crate::linear::{LinearSums, RaisedPlan};
 use crate::memory;
 
 impl Simulator {
@@ -175,23 +175,27 @@ impl Simulator {
         Ok([first, self.stored(second.draft())])
     }
 
-    /// Simulates a linear transformation by plain rotations, which are slightly noisier than the hoisted rotations of
-    /// the encrypted run. Counts the cost and the memory of the hoisted form. Without values, nothing is rotated.
-    pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
-        let charged = (plan.cost(), plan.live_bytes());
-        let a = a.draft();
-        let result = self.charge_instead(charged, |inner| {
+    /// Simulates sums of linear transformations by plain rotations, which are slightly noisier than the hoisted rotations
+    /// of the encrypted run. Counts the cost and the memory of the hoisted form. Without values, nothing is rotated.
+    pub(crate) fn transform(&self, sums: &LinearSums<'_>, inputs: &[&Simulated]) -> Result<Vec<Simulated>, CkksError> {
+        let inputs: Vec<Simulated> = inputs.iter().map(|input| input.draft()).collect();
+        let results = self.charge_instead((sums.cost(), sums.live_bytes()), |inner| {
             if !inner.noise.is_silent() {
-                return plan.evaluate(inner, &a);
+                return sums.evaluate(inner, &inputs.iter().collect::<Vec<_>>());
             }
-            let (level, scale) = plan.output(a.level, a.scale)?;
-            check_components("linear transformation", &a, 2)?;
-            let keys = plan.key_plan();
+            let levels: Vec<_> = inputs.iter().map(|input| (input.level, input.scale)).collect();
+            let (level, scale) = sums.output(&levels)?;
+            inputs.iter().try_for_each(|input| check_components("linear transformation", input, 2))?;
+            let keys = sums.key_plan();
             inner.require_keys("linear transformation", &keys)?;
             inner.record().plan.extend(&keys);
-            let id = derive(Step::Rescale, &[a.id, a.level as u64]);
-            Ok(Simulated { id, level, scale, ..a.draft() })
-        });
-        Ok(self.stored(result?.draft()))
+            let result = |(number, of_inputs): (usize, Vec<usize>)| {
+                let ids = of_inputs.iter().flat_map(|input| [inputs[*input].id, inputs[*input].level as u64]);
+                let id = derive(Step::Rescale, &ids.chain([number as u64]).collect::<Vec<_>>());
+                Simulated { id, level, scale, ..inputs[of_inputs[0]].draft() }
+            };
+            Ok(sums.inputs().enumerate().map(result).collect())
+        })?;
+        Ok(results.into_iter().map(|result| self.stored(result.draft())).collect())
     }
 }

@@ -179,3 +179,111 @@ fn mistakes_are_errors_that_name_what_is_missing() {
     let diagonals = BTreeMap::from([(0, diagonal)]);
     assert!(LinearPlan::new(client.parameters(), diagonals, 3, scale, f64::NAN).is_err());
 }
+
+/// Blocks of a matrix of three vectors to three: the numbers of diagonals of the block for each result and each input.
+/// The last result needs one input, and the second giant step of another is not there.
+fn blocks(slots: usize) -> Vec<Vec<(usize, Vec<usize>)>> {
+    vec![
+        vec![(0, vec![0, 1, 2, 9]), (1, vec![slots - 3, slots - 1, 17])],
+        vec![(2, vec![4, 5]), (0, vec![3]), (1, vec![0])],
+        vec![(1, vec![slots - 2])],
+    ]
+}
+
+#[test]
+fn sums_share_the_steps_of_inputs_and_results() {
+    for preset in [STANDARD, REAL] {
+        for period in [0, 16] {
+            let mut client = Client::new(preset, 11);
+            let (slots, scale, level) = (client.parameters().slots(), client.parameters().scale(), 4);
+            let steps = Steps { difference: 1, first: -4, babies: 4 };
+            let inputs: Vec<Vec<Complex64>> = (0..3).map(|_| client.values(0.7)).collect();
+            let rows: Vec<Vec<(usize, Diagonals)>> = blocks(slots)
+                .into_iter()
+                .map(|row| row.into_iter().map(|(input, indices)| (input, random(&mut client, indices))).collect())
+                .collect();
+            let repeated = |d: &Diagonals| {
+                let repeat = |(k, d): (&usize, &Vec<Complex64>)| (*k, d[..period].repeat(slots / period));
+                if period == 0 { d.clone() } else { d.iter().map(repeat).collect() }
+            };
+            let rows: Vec<Vec<(usize, Diagonals)>> =
+                rows.iter().map(|row| row.iter().map(|(input, d)| (*input, repeated(d))).collect()).collect();
+            let expected = rows.iter().map(|row| {
+                let zero = vec![Complex64::default(); slots];
+                row.iter().fold(zero, |sum, (input, diagonals)| {
+                    sum.iter().zip(transformed(diagonals, &inputs[*input])).map(|(a, b)| a + b).collect()
+                })
+            });
+            let expected: Vec<Vec<Complex64>> = expected.collect();
+            for streamed in [false, true] {
+                let transform = |diagonals: &Diagonals| {
+                    let plan = LinearPlan::of_steps(client.parameters(), diagonals.clone(), steps, level, scale, scale);
+                    let plan = plan.unwrap().with_period(if period == 0 { slots } else { period });
+                    LinearTransform::deferred(if streamed { plan.streamed() } else { plan })
+                };
+                let transforms: Vec<Vec<(usize, LinearTransform)>> =
+                    rows.iter().map(|row| row.iter().map(|(i, d)| (*i, transform(d))).collect()).collect();
+                let sums: Vec<Vec<(usize, &LinearTransform)>> =
+                    transforms.iter().map(|row| row.iter().map(|(i, t)| (*i, t)).collect()).collect();
+                let (simulator, counting) = (Simulator::new(&client.encoder, 2), Simulator::counting(&client.encoder));
+                let simulate = |simulator: &Simulator| {
+                    let inputs: Vec<_> =
+                        inputs.iter().map(|input| simulator.encrypt(input, level + 1, scale).unwrap()).collect();
+                    simulator.linear_sums(&sums, &inputs.iter().collect::<Vec<_>>()).unwrap()
+                };
+                for (found, expected) in simulate(&simulator).iter().zip(&expected) {
+                    assert!(ErrorStatistics::between(found.exact(), expected).worst < 1e-9);
+                }
+                simulate(&counting);
+                assert_eq!(simulator.key_plan(), counting.key_plan());
+                assert_eq!(simulator.cost(), counting.cost());
+                assert_eq!(counting.cost().encoded > 0, streamed);
+
+                let keys = client.keys(&simulator.key_plan());
+                let encrypted: Vec<_> = inputs.iter().map(|input| client.encrypt(input, level + 1)).collect();
+                let encrypted: Vec<_> = encrypted.iter().collect();
+                let evaluator = client.evaluator(&keys);
+                let found = evaluator.linear_sums(&sums, &encrypted).unwrap();
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_eq!((found.level(), found.scale()), (level - 1, scale));
+                    let error = ErrorStatistics::between(&client.decrypt(found), expected).worst;
+                    assert!(error < 2f64.powi(-20), "{preset} {streamed}: error 2^{:.1}", error.log2());
+                }
+                assert!(evaluator.linear_sums(&sums, &encrypted[..2]).is_err(), "an input is missing");
+                assert!(evaluator.linear_sums(&[], &encrypted).is_err());
+                assert!(evaluator.linear_sums(&[sums[0].clone(), Vec::new()], &encrypted).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_many_results_are_computed_in_groups() {
+    let mut client = Client::new(STANDARD, 12);
+    let (slots, scale, level) = (client.parameters().slots(), client.parameters().scale(), 2);
+    let steps = Steps::of_babies(1);
+    let input = client.values(0.7);
+    let rows: Vec<Diagonals> = (0..9).map(|row| random(&mut client, (0..20).map(|k| (7 * row + k) % slots))).collect();
+    let transforms: Vec<LinearTransform> = rows
+        .iter()
+        .map(|diagonals| {
+            let plan = LinearPlan::of_steps(client.parameters(), diagonals.clone(), steps, level, scale, scale);
+            LinearTransform::deferred(plan.unwrap())
+        })
+        .collect();
+    let sums: Vec<Vec<(usize, &LinearTransform)>> = transforms.iter().map(|transform| vec![(0, transform)]).collect();
+    let counting = Simulator::counting(&client.encoder);
+    let simulated = counting.encrypt(&[], level, scale).unwrap();
+    counting.linear_sums(&sums, &[&simulated]).unwrap();
+    let keys = client.keys(&counting.key_plan());
+    let encrypted = client.encrypt(&input, level);
+    let found = client.evaluator(&keys).linear_sums(&sums, &[&encrypted]).unwrap();
+    for (found, diagonals) in found.iter().zip(&rows) {
+        let error = ErrorStatistics::between(&client.decrypt(found), &transformed(diagonals, &input)).worst;
+        assert!(error < 2f64.powi(-20), "error 2^{:.1}", error.log2());
+    }
+    let other = LinearPlan::of_steps(client.parameters(), rows[0].clone(), Steps::of_babies(2), level, scale, scale);
+    let other = LinearTransform::deferred(other.unwrap());
+    let mixed = client.evaluator(&keys).linear_sums(&[vec![(0, &transforms[0]), (0, &other)]], &[&encrypted]);
+    assert!(matches!(mixed, Err(CkksError::Shape { .. })), "steps differ");
+}

@@ -245,6 +245,16 @@ fn check_labels(finish: &Finish, labels: &Labels, x: &Value) -> Result<Vec<usize
     if let Labels::Texts(texts) = labels {
         texts.iter().try_for_each(|text| check_text("a label", text))?;
     }
+    if matches!(finish, Finish::Scores(_)) {
+        let different = match labels {
+            Labels::Texts(texts) => texts.iter().collect::<HashSet<_>>().len(),
+            Labels::Integers(numbers) => numbers.iter().collect::<HashSet<_>>().len(),
+        };
+        if different != labels.len() {
+            let found = format!("{different} different labels of {}", labels.len());
+            return Err(Refusal::broken(found, "a label of its own for each score"));
+        }
+    }
     let fits = match finish {
         Finish::Scores(_) => x.shape == [labels.len()],
         _ => !labels.is_empty(),
@@ -302,7 +312,11 @@ fn same_shape(found: &[usize], needed: &[usize]) -> Result<(), Refusal> {
     Err(Refusal::broken(format!("the shape {found:?}"), format!("{needed:?}, which the operands give")))
 }
 
+/// Checks a name or a label, which commands print.
 fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::broken(format!("{what} with a control character"), "printable text"));
+    }
     if text.len() <= MAX_NAME_BYTES {
         return Ok(());
     }

@@ -1,0 +1,228 @@
+//! Sums of linear transformations of several vectors, which share their steps: the blocks of a large matrix.
+//!
+//! With `out_r = sum_i T_ri(in_i)`, each input is decomposed and rotated by its baby steps once for all results, and each
+//! result is rotated by its giant steps once for all inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unspoken_rlwe::{KeyKind, KeyPlan, galois};
+
+use crate::arithmetic::Arithmetic;
+use crate::cost::Cost;
+use crate::error::CkksError;
+use crate::linear::costs::LinearCosts;
+use crate::linear::plan::{LinearPlan, OPERATION, rotated_right};
+use crate::linear::steps::{Group, Steps, counts, groups};
+use crate::linear::transform::LinearTransform;
+use crate::memory;
+
+/// Number of baby steps whose diagonals are encoded at the same time, if diagonals are not kept.
+pub(super) const STREAMED_BABIES: usize = 8;
+
+/// Plans of sums of linear transformations: for each result, the numbers of inputs and the transformations of them. They
+/// have one level and the same steps.
+pub(crate) struct LinearSums<'a> {
+    rows: Vec<Vec<(usize, &'a LinearPlan)>>,
+    first: &'a LinearPlan,
+}
+
+impl<'a> LinearSums<'a> {
+    /// # Errors
+    /// If there are no results, one has no transformation, or levels, steps or output scales differ.
+    pub(crate) fn new(rows: &[Vec<(usize, &'a LinearTransform)>]) -> Result<Self, CkksError> {
+        const OPERATION: &str = "sum linear transformations";
+        let plans = |row: &Vec<(usize, &'a LinearTransform)>| row.iter().map(|&(input, t)| (input, t.plan())).collect();
+        let rows: Vec<Vec<(usize, &LinearPlan)>> = rows.iter().map(plans).collect();
+        let refuse = |found, needed: &str| CkksError::Shape { operation: OPERATION, found, needed: needed.into() };
+        let Some(&(_, first)) = rows.first().and_then(|row| row.first()) else {
+            return Err(refuse(0, "at least one result of at least one transformation"));
+        };
+        if rows.iter().any(Vec::is_empty) {
+            return Err(refuse(0, "at least one transformation for each result"));
+        }
+        for (_, plan) in rows.iter().flatten() {
+            if plan.level != first.level {
+                return Err(CkksError::Level { operation: OPERATION, found: plan.level, needed: first.level });
+            }
+            if plan.steps != first.steps || plan.run != first.run {
+                let needed = format!("baby steps as the first transformation, {:?}, and its period", first.steps);
+                return Err(CkksError::Shape { operation: OPERATION, found: plan.steps.babies, needed });
+            }
+            crate::scale::check_scales(OPERATION, first.output_scale, plan.output_scale)?;
+        }
+        Ok(LinearSums { rows, first })
+    }
+
+    /// The sums of one transformation.
+    pub(crate) fn of_one(plan: &'a LinearPlan) -> Self {
+        LinearSums { rows: vec![vec![(0, plan)]], first: plan }
+    }
+
+    /// The steps of all transformations.
+    pub(super) fn steps(&self) -> Steps {
+        self.first.steps
+    }
+
+    /// The inputs of each result, at least one.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
+        self.rows.iter().map(|row| row.iter().map(|(input, _)| *input).collect())
+    }
+
+    /// Groups of results whose sums are held at the same time.
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let slots = self.first.parameters.slots();
+        let split = |plan: &LinearPlan| plan.diagonals.keys().filter_map(|&k| plan.steps.split(k, slots)).collect();
+        groups(self.rows.iter().map(|row| row.iter().map(|(input, plan)| (*input, split(plan))).collect()))
+    }
+
+    /// The rotations, to the left: the baby steps, and the differences of successive giant steps of a result.
+    pub(crate) fn rotations(&self) -> Vec<usize> {
+        let (steps, slots) = (self.first.steps, self.first.parameters.slots());
+        let mut rotations = BTreeSet::new();
+        for group in self.groups() {
+            rotations.extend(group.babies.values().flatten().map(|&baby| steps.baby(baby, slots)));
+            for giants in &group.giants {
+                let differences = giants.iter().scan(0, |last, &giant| Some(giant - std::mem::replace(last, giant)));
+                rotations.extend(differences.map(|giants| steps.giant(giants, slots)));
+            }
+        }
+        rotations.into_iter().filter(|&steps| steps > 0).collect()
+    }
+
+    /// The keys.
+    pub(crate) fn key_plan(&self) -> KeyPlan {
+        let (ring, basis) = (self.first.parameters.ring(), self.first.parameters.basis(self.first.level));
+        let mut plan = KeyPlan::new();
+        for steps in self.rotations() {
+            plan.require_over(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, basis);
+        }
+        plan
+    }
+
+    /// The cost of [`LinearSums::apply`].
+    pub(crate) fn cost(&self) -> Cost {
+        let parameters = &self.first.parameters;
+        let counts = counts(&self.first.steps, parameters.slots(), &self.groups());
+        let mut cost = LinearCosts::at_level(parameters, self.first.level).cost(counts);
+        let limbs = parameters.ring().limb_count(self.first.basis);
+        let streamed = self.rows.iter().flatten().filter(|(_, plan)| plan.streamed);
+        let streamed: usize = streamed.map(|(_, plan)| plan.diagonals.len()).sum();
+        cost += Cost::encoding(parameters.ring(), limbs).times(streamed as u64);
+        cost
+    }
+
+    /// Bytes that [`LinearSums::apply`] holds at its peak, its results included. The peak is the maximum of two phases:
+    /// the raised digits, the lifted input, rotations by baby steps, diagonals that are not kept, one sum for each giant
+    /// step of each result and those of one more input; the sums and a key switch.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let (ring, basis) = (self.first.parameters.ring(), self.first.parameters.basis(self.first.level));
+        let (own, extended) = (2 * ring.limb_count(basis), ring.limb_count(self.first.basis));
+        let mut most = 0;
+        for group in self.groups() {
+            let sums: usize = group.giants.iter().map(BTreeSet::len).sum();
+            let babies = group.babies.values().map(BTreeSet::len).max().unwrap_or(0);
+            // Results that are done, and a copy of the input, which is needed if the input is at a higher level.
+            let held = own * (group.rows.end + 1);
+            // The sums of the first input are the ones that the others are added to.
+            let more = if group.babies.len() > 1 || self.first.streamed { sums } else { 0 };
+            let images = memory::held_images(ring, self.first.basis, babies);
+            let adding = memory::raised_digits(ring, basis) + images + (sums + more + 1) * 2 * extended;
+            let turning = (sums + 1) * 2 * extended + memory::key_switch(ring, basis);
+            let streamed = |(_, plan): &&(usize, &LinearPlan)| plan.streamed;
+            let rows = self.rows[group.rows.clone()].iter().map(|row| row.iter().filter(streamed).count());
+            let encoded = if rows.sum::<usize>() == 0 { 0 } else { STREAMED_BABIES.min(babies) * sums };
+            let encoded = (encoded * ring.subring_bytes(self.first.basis, self.first.run)) as u64;
+            most = most.max(memory::bytes(ring, held + adding) + encoded).max(memory::bytes(ring, held + turning));
+        }
+        most
+    }
+
+    /// Level and scale of the results for inputs of these levels and scales.
+    ///
+    /// # Errors
+    /// If there is no such input, or one does not fit.
+    pub(crate) fn output(&self, inputs: &[(usize, f64)]) -> Result<(usize, f64), CkksError> {
+        for (number, plan) in self.rows.iter().flatten() {
+            let Some(&(level, scale)) = inputs.get(*number) else {
+                let needed = format!("the number of one of {} inputs", inputs.len());
+                return Err(CkksError::Shape { operation: OPERATION, found: *number, needed });
+            };
+            plan.check(level, scale)?;
+        }
+        Ok((self.first.level - 1, self.first.output_scale))
+    }
+
+    /// Evaluates the sums by plain rotations, products and sums, for any arithmetic: with the keys, levels and scales of
+    /// [`LinearSums::apply`], but more divisions, so it needs more time and adds more noise.
+    ///
+    /// # Errors
+    /// As for [`LinearSums::output`], or if a key is missing.
+    pub(crate) fn evaluate<A: Arithmetic + ?Sized>(
+        &self,
+        arithmetic: &A,
+        inputs: &[&A::Vector],
+    ) -> Result<Vec<A::Vector>, CkksError> {
+        let levels: Vec<_> = inputs.iter().map(|input| (arithmetic.level(input), arithmetic.scale(input))).collect();
+        self.output(&levels)?;
+        let (steps, slots) = (self.first.steps, self.first.parameters.slots());
+        let mut babies: BTreeMap<(usize, usize), A::Vector> = BTreeMap::new();
+        let mut results = Vec::with_capacity(self.rows.len());
+        for row in &self.rows {
+            let mut sums: BTreeMap<usize, A::Vector> = BTreeMap::new();
+            for (number, plan) in row {
+                for (giant, diagonals) in plan.rows() {
+                    for (baby, diagonal) in diagonals {
+                        if let std::collections::btree_map::Entry::Vacant(entry) = babies.entry((*number, baby)) {
+                            let input = arithmetic.lowered(inputs[*number], plan.level)?;
+                            entry.insert(arithmetic.rotate(&input, steps.baby(baby, slots) as i64)?);
+                        }
+                        let values = rotated_right(diagonal, steps.giant(giant, slots));
+                        let product =
+                            arithmetic.mul_values(&babies[&(*number, baby)], &values, plan.plaintext_scale)?;
+                        let sum = match sums.remove(&giant) {
+                            Some(sum) => arithmetic.add(&sum, &product)?,
+                            None => product,
+                        };
+                        sums.insert(giant, sum);
+                    }
+                }
+            }
+            let add = |sum: A::Vector, more: A::Vector| arithmetic.add(&sum, &more);
+            let rotate = |sum: A::Vector, giants| arithmetic.rotate(&sum, steps.giant(giants, slots) as i64);
+            results.push(arithmetic.rescale(&horner(sums, add, rotate)?)?);
+        }
+        Ok(results)
+    }
+}
+
+impl LinearPlan {
+    /// Evaluates the transformation by plain rotations, products and sums, for any arithmetic. Tests compare
+    /// [`LinearTransform::apply`](crate::LinearTransform::apply) to it, and a simulator runs it
+    /// ([`Arithmetic::linear`]). It uses the same keys, levels and scales, but more divisions, so it needs more time
+    /// and adds more noise.
+    ///
+    /// # Errors
+    /// If the input's level is below the plan's, its scale is not the planned one, or a key is missing.
+    pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
+        Ok(LinearSums::of_one(self).evaluate(arithmetic, &[input])?.swap_remove(0))
+    }
+}
+
+/// `sum rot_g(sum_g)` for the sums by their giant numbers `g`, from the last one down.
+pub(super) fn horner<T>(
+    sums: BTreeMap<usize, T>,
+    add: impl Fn(T, T) -> Result<T, CkksError>,
+    rotate: impl Fn(T, usize) -> Result<T, CkksError>,
+) -> Result<T, CkksError> {
+    let mut total: Option<(usize, T)> = None;
+    for (giant, sum) in sums.into_iter().rev() {
+        let sum = match total {
+            Some((last, total)) => add(rotate(total, last - giant)?, sum)?,
+            None => sum,
+        };
+        total = Some((giant, sum));
+    }
+    let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
+    let (giant, total) = total.ok_or_else(none)?;
+    rotate(total, giant)
+}
