@@ -62,12 +62,19 @@ def _of_scikit_learn(model: Any, rows: Any) -> tuple[_unspoken.OnnxModel, Any]:
             raise ArgumentError(f"compile: found no column {missing[0]!r}, needed those that the model was fitted on")
         rows = rows[list(names)]
     with_places = _columns_by_place(copy.deepcopy(model))
-    options = {id(with_places): {"zipmap": False}} if is_classifier(model) else None
     example = np.zeros((1, int(model.n_features_in_)), dtype=np.float32)
+
+    def convert(options: dict[int, Any] | None) -> Any:
+        return to_onnx(with_places, example, options=options, target_opset=_OPSETS)
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            converted = to_onnx(with_places, example, options=options, target_opset=_OPSETS)
+            try:
+                converted = convert({id(with_places): {"zipmap": False}} if is_classifier(model) else None)
+            except NameError:
+                # A classifier without this option, whose outputs are arrays.
+                converted = convert(None)
     except Exception as error:
         # The converter raises exceptions of many kinds.
         raise ModelError(

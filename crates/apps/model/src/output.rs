@@ -5,11 +5,8 @@ use unspoken_onnx::{Answer, Finish, Labels, Output, Outputs};
 
 use crate::error::ModelError;
 
-/// Rows that are tried to find out what outputs give.
-const TRIED: usize = 3;
-
-/// Probabilities of a row add up to 1, but for rounding.
-const ROUNDING: f64 = 1e-4;
+/// Rows that are tried to find out what outputs give, and their largest magnitudes.
+const TRIED: [f32; 3] = [1.0, 10.0, 100.0];
 
 /// An output of a model, as those who ask see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,10 +39,10 @@ impl OutputShape {
     /// If the outputs cannot be computed.
     pub fn of(outputs: &Outputs) -> Result<Vec<Self>, ModelError> {
         let made_up = |shape: &Vec<usize>| {
-            let shape = [&[TRIED], shape.as_slice()].concat();
-            let count = shape.iter().product();
-            let numbers = (0..count).map(|i: usize| 3.0 * ((i + 1) as f32 * 0.618).sin()).collect();
-            ArrayD::from_shape_vec(IxDyn(&shape), numbers).unwrap_or_default()
+            let row =
+                |largest| (0..shape.iter().product()).map(move |i: usize| largest * ((i + 1) as f32 * 0.618).sin());
+            let numbers = TRIED.into_iter().flat_map(row).collect();
+            ArrayD::from_shape_vec(IxDyn(&[&[TRIED.len()], shape.as_slice()].concat()), numbers).unwrap_or_default()
         };
         let results: Vec<ArrayD<f32>> = outputs.result_shapes().iter().map(made_up).collect();
         let answers = outputs.finish(&results)?;
@@ -67,13 +64,10 @@ fn gives(answer: &Answer) -> Gives {
     }
 }
 
-/// Whether each row has numbers from 0 to 1 that add up to 1.
+/// Whether the numbers are from 0 to 1, whatever the results: two or more for each row. That they add up to 1 may be a
+/// matter of the results, of which one may be the opposite of the other.
 fn are_probabilities(numbers: &ArrayD<f32>) -> bool {
-    let one = |row: ndarray::ArrayView1<'_, f32>| {
-        let sum: f64 = row.iter().map(|number| f64::from(*number)).sum();
-        (sum - 1.0).abs() < ROUNDING && row.iter().all(|number| (0.0..=1.0).contains(number))
-    };
-    numbers.ndim() == 2 && numbers.shape()[1] > 1 && numbers.rows().into_iter().all(one)
+    numbers.ndim() == 2 && numbers.shape()[1] > 1 && numbers.iter().all(|number| (0.0..=1.0).contains(number))
 }
 
 fn labels(output: &Output) -> Option<Labels> {
