@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
+import re
 import subprocess
 import sys
+import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -20,15 +20,16 @@ from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from sklearn.svm import SVR
+from sklearn.svm import SVR, LinearSVC
 
 import unspoken
-from unspoken import CompiledModel, ModelClient, batches
+from unspoken import CompiledModel, ModelClient, aio, batches
 
-NOWHERE = "http://127.0.0.1:9"
+MODELS = ROOT / "crates/models/onnx/tests/models"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def flowers():
 @pytest.fixture(scope="module")
 def perceptron(flowers):
     rows, names = flowers
-    network = MLPClassifier((6,), max_iter=2000, random_state=1)
+    network = MLPClassifier((6,), solver="lbfgs", random_state=1)
     return make_pipeline(MinMaxScaler(), network).fit(rows, names)
 
 
@@ -166,7 +167,7 @@ def test_one_row_and_a_thousand_are_asked(connect, cancer, logistic):
 
 
 def test_a_perceptron_gives_the_names_of_its_classes(connect, compiled, flowers, perceptron):
-    rows, names = flowers
+    rows, _ = flowers
     report = compiled["flowers"].report
     assert report["functions"][0]["function"] == "Relu"
     assert report["levels"] <= 6
@@ -191,7 +192,9 @@ def test_regressions_give_numbers(connect, compiled, flowers, polynomial):
     with connect("petals") as client:
         widths = client.predict(rows[:40, :3])
         assert client.classes_ is None
-        with pytest.raises(unspoken.ArgumentError, match=r"found the outputs 'variable' \(numbers\), needed one of prob"):
+        with pytest.raises(
+            unspoken.ArgumentError, match=r"found the outputs 'variable' \(numbers\), needed one of prob"
+        ):
             client.predict_proba(rows[:1, :3])
     assert (widths.shape, widths.dtype) == ((40,), np.float64)
     assert np.abs(widths - polynomial.predict(rows[:40, :3])).max() < 0.02
@@ -206,7 +209,9 @@ def test_two_inputs_and_two_outputs(connect, compiled):
     with connect("two") as client:
         found = client.ask(asked)
         assert {name: array.shape for name, array in found.items()} == {"product": (11, 2), "single": (11, 1)}
-        with pytest.raises(unspoken.ArgumentError, match=r"'product' \(numbers\), 'single' \(numbers\), needed one of l"):
+        with pytest.raises(
+            unspoken.ArgumentError, match=r"'product' \(numbers\), 'single' \(numbers\), needed one of l"
+        ):
             client.predict(asked)
         for wrong, part in [
             (asked["x"], "found one array, needed a dict with one for each of the inputs"),
@@ -255,7 +260,7 @@ def test_rows_that_do_not_fit_are_refused_without_their_values(connect, flowers)
             client.predict(missing, clip=True)
 
 
-def test_data_frames_are_rows(connect, compiled, flowers, cancer):
+def test_data_frames_are_rows(connect, compiled, flowers):
     rows, names = flowers
     columns = ["sepal length", "sepal width", "petal length", "petal width"]
     frame = pandas.DataFrame(rows, columns=columns)
@@ -268,13 +273,13 @@ def test_data_frames_are_rows(connect, compiled, flowers, cancer):
         unspoken.compile(pipeline, frame[columns[:3]])
     with connect("linear") as client:
         assert np.abs(client.predict(frame[:8]) - compiled["linear"].predict(rows[:8])).max() < 0.05
-    each = unspoken.compile(ROOT / "crates/models/onnx/tests/models/input-per-column.onnx", frame.set_axis(
-        [one.name for one in unspoken_inputs("input-per-column.onnx")], axis=1), batch=8)
-    assert len(each.inputs) == 4
-
-
-def unspoken_inputs(name):
-    return onnx.load(ROOT / "crates/models/onnx/tests/models" / name).graph.input
+    # A model with an input for each column.
+    file = MODELS / "input-per-column.onnx"
+    named = frame.set_axis([each.name for each in onnx.load(file).graph.input], axis=1)
+    model = unspoken.compile(file, named, batch=8)
+    assert [each.name for each in model.inputs] == list(named.columns)
+    by_order = {name: rows[:, i] for i, name in enumerate(named.columns)}
+    assert np.array_equal(model.predict(named[named.columns[::-1]]), model.predict(by_order))
 
 
 def test_models_outlive_their_process(compiled, tmp_path, cancer):
@@ -285,14 +290,16 @@ def test_models_outlive_their_process(compiled, tmp_path, cancer):
     assert repr(again) == repr(model)
     assert repr(again).startswith("<CompiledModel from X to label, probabilities: n1")
     assert np.array_equal(again.predict_proba(cancer[0]), model.predict_proba(cancer[0]))
-    assert [name for name in model.explain().split("\n\n")[1].split()][:3] == ["function", "degree", "levels"]
+    table = compiled["flowers"].explain().split("\n\n")[1].split()
+    assert (table[:3], table[7]) == (["function", "degree", "levels"], "Relu")
+    assert "\n\n" not in model.explain(), "there is no function"
     (tmp_path / "model" / "model.json").write_text("{}")
     with pytest.raises(unspoken.ModelError, match=r"model\.json"):
         CompiledModel.load(tmp_path / "model")
 
 
 def test_the_command_compiles_the_same_model(binary, tmp_path):
-    file = ROOT / "crates/models/onnx/tests/models/mlp-arrays.onnx"
+    file = MODELS / "mlp-arrays.onnx"
     rows = load_iris().data.astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
     words = ["compile", file, "--calibration", tmp_path / "rows.npy", "--out", tmp_path / "model", "--json"]
@@ -318,7 +325,7 @@ def test_models_come_as_files_bytes_and_objects():
         ({"batch": 0}, "batch: found 0, needed one row or more"),
         ({"batch": -1}, "batch"),
         ({"preset": "insecure_n11_depth9_scale50"}, "preset: found an insecure set, needed one of 128 bits"),
-        ({"preset": "n14"}, "preset: found \"n14\", which is unknown, needed"),
+        ({"preset": "n14"}, 'preset: found "n14", which is unknown, needed'),
         ({"memory_mib": 1}, "MiB or more of memory, needed 1 MiB; allow more"),
     ],
 )
@@ -329,7 +336,7 @@ def test_options_are_checked(options, part):
 
 def test_models_that_cannot_be_served_are_named(flowers, tmp_path):
     rows, names = flowers
-    with pytest.raises(unspoken.ModelError, match="tensor \"w\".*"):
+    with pytest.raises(unspoken.ModelError, match='tensor "w"'):
         unspoken.compile(two_and_two(np.nan), two_inputs(5))
     with pytest.raises(unspoken.ModelError, match="TreeEnsembleClassifier"):
         unspoken.compile(RandomForestClassifier(3).fit(rows, names), rows)
@@ -344,9 +351,25 @@ def test_models_that_cannot_be_served_are_named(flowers, tmp_path):
             unspoken.compile(wrong, rows)
 
 
+def test_classes_of_one_against_the_rest(flowers):
+    rows, names = flowers
+    estimator = OneVsRestClassifier(LogisticRegression()).fit(rows, names)
+    model = unspoken.compile(estimator, rows, batch=8)
+    assert np.array_equal(model.predict(rows), estimator.predict(rows))
+    assert np.abs(model.predict_proba(rows) - estimator.predict_proba(rows)).max() < 1e-4
+    # A classifier without probabilities, and without the option `zipmap`.
+    machine = LinearSVC().fit(rows, names)
+    model = unspoken.compile(machine, rows, batch=8)
+    assert np.array_equal(model.predict(rows), machine.predict(rows))
+    scores = [each.name for each in model.outputs if each.gives == "numbers"]
+    assert np.abs(model.ask(rows)[scores[0]] - machine.decision_function(rows)).max() < 1e-4
+    with pytest.raises(unspoken.ArgumentError, match="needed one of probabilities; use ask"):
+        model.predict_proba(rows)
+
+
 def test_a_missing_package_is_named(monkeypatch, logistic, cancer):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
-    with pytest.raises(unspoken.ConfigurationError, match="found no package skl2onnx.*pip install skl2onnx"):
+    with pytest.raises(unspoken.ConfigurationError, match=r"found no package skl2onnx.*pip install skl2onnx"):
         unspoken.compile(logistic, cancer[0])
 
 
@@ -354,11 +377,11 @@ def test_features_that_never_vary_are_reported(flowers):
     rows = np.column_stack([flowers[0], np.full(150, 3.0)])
     model = unspoken.compile(LinearRegression().fit(rows, rows[:, 0]), rows, batch=8)
     assert model.report["constant_inputs"] == [["X", [4]]]
-    assert "input \"X\" never varies in 1 of its numbers" in model.explain()
+    assert 'input "X" never varies in 1 of its numbers' in model.explain()
     assert np.abs(model.predict(rows) - rows[:, 0]).max() < 0.01
 
 
-def test_networks_of_torch(connect):
+def test_networks_of_torch():
     torch = pytest.importorskip("torch", reason="torch is no dependency: its packages are too large")
     torch.manual_seed(3)
     network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Dropout(), torch.nn.Linear(8, 3))
@@ -385,7 +408,7 @@ def test_clients_for_asyncio(service, home, cancer, logistic):
 
     async def ask():
         options = {"application": "model/cancer", "state_dir": home, "progress": False}
-        async with unspoken.aio.ModelClient(service.url, **options) as client:
+        async with aio.ModelClient(service.url, **options) as client:
             assert [each.name for each in await client.inputs()] == ["X"]
             assert [each.gives for each in await client.outputs()] == ["labels", "probabilities"]
             assert list(await client.classes_()) == [0, 1]
@@ -408,6 +431,39 @@ def test_questions_in_files(service, connect, cancer, logistic, tmp_path):
     assert np.mean(outputs["label"] == logistic.predict(rows)) > 0.99
 
 
+def test_the_document_is_right(binary, tmp_path, monkeypatch):
+    text = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    owner, asker = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNSPOKEN_STATE", str(tmp_path / "state"))
+    names = {}
+    exec(owner, names)
+    service = Service(binary, tmp_path / "data", f"model={tmp_path / 'service-model'}").start()
+    try:
+        exec(asker.replace("http://127.0.0.1:8080", service.url), names)
+    finally:
+        service.stop()
+    assert np.array_equal(names["labels"], names["pipeline"].predict(names["X"]))
+    assert set(names["outputs"]) == {"label", "probabilities"}
+
+
+def test_other_threads_run_while_a_model_is_compiled():
+    ticks, ended = [], threading.Event()
+
+    def tick():
+        while not ended.wait(0.01):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.monotonic()
+    unspoken.compile(two_and_two(), two_inputs(200), batch=8)
+    seconds = time.monotonic() - start
+    ended.set()
+    thread.join()
+    assert len(ticks) > 10 * seconds
+
+
 COMPILING = """
 import sys, numpy as np, unspoken
 rows = np.random.default_rng(1).normal(size=(2000, 1, 28, 28))
@@ -421,7 +477,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent the POSIX way")
 def test_control_c_ends_compiling():
-    child = Child(COMPILING, ROOT / "crates/models/onnx/tests/models/lenet-18.onnx")
+    child = Child(COMPILING, MODELS / "lenet-18.onnx")
     child.wait_for("begins")
     time.sleep(0.4)
     start = time.monotonic()

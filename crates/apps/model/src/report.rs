@@ -107,8 +107,11 @@ impl Report {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The text with a table of the functions.
+    /// The text with a table of the functions, if there are any.
     pub fn explain(&self) -> String {
+        if self.functions.is_empty() {
+            return self.to_string();
+        }
         let columns = ["function", "degree", "levels", "largest error", "mean error"];
         let [function, degree, levels, largest, mean] = columns;
         let mut text = format!("{self}\n{function:<28} {degree:>7} {levels:>7} {largest:>14} {mean:>12}\n");

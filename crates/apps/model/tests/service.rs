@@ -8,9 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, ArrayD, IxDyn};
 use unspoken_ckks::Preset;
-use unspoken_model::{CompiledModel, Description, ModelClient, ModelError, ModelServer, Predicted, Row};
+use unspoken_model::{
+    CompiledModel, Description, Gives, Interface, ModelClient, ModelError, ModelServer, OutputShape, Predicted, Row,
+};
 use unspoken_network::{Options, Wishes};
-use unspoken_onnx::{Answer, Network};
+use unspoken_onnx::{Answer, Labels, Network};
 use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader, Request,
     ServerHalf,
@@ -178,6 +180,29 @@ fn flowers() -> (Network, Served) {
     let model = Network::load(&file("logistic-zipmap.onnx")).unwrap();
     let served = serve(&compile(&model, Options::default()).unwrap());
     (model, served)
+}
+
+#[test]
+fn what_outputs_give_is_found_without_rows() {
+    for (name, expected) in [
+        ("logistic-binary-arrays.onnx", &[Gives::Labels, Gives::Probabilities][..]),
+        ("mlp-zipmap.onnx", &[Gives::Labels, Gives::Probabilities]),
+        ("one-versus-rest-18.onnx", &[Gives::Labels, Gives::Probabilities]),
+        ("svc-poly-arrays.onnx", &[Gives::Labels, Gives::Numbers]),
+        ("linear-svc.onnx", &[Gives::Labels, Gives::Numbers]),
+        ("two-targets.onnx", &[Gives::Numbers]),
+        ("embedding-18.onnx", &[Gives::Probabilities]),
+        ("lenet-18.onnx", &[Gives::Numbers]),
+    ] {
+        let interface = Interface::of(&Network::load(&file(name)).unwrap()).unwrap();
+        let outputs = OutputShape::of(&interface.outputs).unwrap();
+        assert_eq!(outputs.iter().map(|output| output.gives).collect::<Vec<_>>(), expected, "{name}");
+    }
+    let interface = Interface::of(&Network::load(&file("logistic-zipmap.onnx")).unwrap()).unwrap();
+    let flowers = Labels::Texts(["setosa", "versicolor", "virginica"].map(str::to_owned).to_vec());
+    for output in OutputShape::of(&interface.outputs).unwrap() {
+        assert_eq!(output.labels.as_ref(), Some(&flowers), "{}", output.name);
+    }
 }
 
 #[test]
