@@ -126,7 +126,7 @@ def _of_torch(torch: Any, model: Any, rows: Any) -> _unspoken.OnnxModel:
         options |= {"dynamic_shapes": tuple({0: batch} for _ in order), "verbose": False}
     else:
         options["dynamic_axes"] = {name: {0: "batch"} for name in order}
-    was_training = model.training
+    modes = [(each, each.training) for each in model.modules()]
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(directory, "model.onnx")
@@ -142,7 +142,8 @@ def _of_torch(torch: Any, model: Any, rows: Any) -> _unspoken.OnnxModel:
                 "pass the file"
             ) from error
         finally:
-            model.train(was_training)
+            for each, training in modes:
+                each.training = training
         return _unspoken.OnnxModel.load(path)
 
 
