@@ -29,7 +29,7 @@ def test_examples_run(name):
 def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
     classes = ["ClassifyClient", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
-    classes += ["LinearHead"]
+    classes += ["ClipWarning", "CompiledModel", "LinearHead", "ModelClient", "compile"]
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
     retrieval = ["ConnectionOptions", "Database", "DatabaseEdit", "PirClient", "read_records"]
     llama = ["Generation", "GenerationStream", "ChatClient"]

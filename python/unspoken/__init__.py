@@ -62,6 +62,14 @@ compute exactly with encrypted integers (`unspoken.exact`):
 >>> with unspoken.SumsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     client.send({"visits": 3, "falls": 0})
 
+Make a private service of your own model (`compile`), of scikit-learn, torch or ONNX, serve it (``unspoken serve
+--model``), and predict rows that the service does not see:
+
+>>> model = unspoken.compile(pipeline, X)  # doctest: +SKIP
+
+>>> with unspoken.ModelClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+...     labels = client.predict(X)
+
 Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 >>> import numpy as np
@@ -78,6 +86,7 @@ from unspoken import _boundary, _matrix_functions, _matrix_tiling, _old_names, e
 from unspoken._chat_client import ChatClient, Generation, GenerationStream
 from unspoken._classify_client import ClassifyClient
 from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
+from unspoken._compile import CompiledModel, compile  # noqa: A004 - the name of the command
 from unspoken._database import Database, DatabaseInfo
 from unspoken._database_edit import DatabaseEdit
 from unspoken._digits import DigitsNetwork
@@ -90,6 +99,8 @@ from unspoken._matrix_client import MatrixClient
 from unspoken._matrix_messages import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixSignature
 from unspoken._matrix_program import MatrixProgram
 from unspoken._matrix_secret import MatrixSecret
+from unspoken._model_client import ModelClient
+from unspoken._model_values import ClipWarning, ModelInput, ModelOutput
 from unspoken._pir_client import PirClient
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._records import Records, read_records
@@ -133,6 +144,8 @@ __all__ = [
     "ArgumentError",
     "ChatClient",
     "ClassifyClient",
+    "ClipWarning",
+    "CompiledModel",
     "CompressedTable",
     "ConfigurationError",
     "ConnectionFailedError",
@@ -165,7 +178,10 @@ __all__ = [
     "MatrixSignature",
     "MismatchError",
     "MissingKeysError",
+    "ModelClient",
     "ModelError",
+    "ModelInput",
+    "ModelOutput",
     "NoSuchIndexError",
     "NoSuchKeyError",
     "NotFittedError",
@@ -195,6 +211,7 @@ __all__ = [
     "UnspokenError",
     "Usage",
     "__version__",
+    "compile",
     "compress",
     "exact",
     "load_texts",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable
 from os import PathLike
 from typing import Literal
@@ -13,6 +11,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._boundary import utf8
+from unspoken._callers import warn_caller
 from unspoken.errors import ArgumentError
 
 TextKind = Literal["tab", "fasttext", "csv", "enron-spam", "drug-reviews"]
@@ -131,8 +130,5 @@ def warn_of_texts(messages: list[str]) -> None:
     --------
     >>> warn_of_texts([])
     """
-    frame, level = sys._getframe(), 1
-    while frame.f_back and frame.f_globals["__name__"].startswith("unspoken."):
-        frame, level = frame.f_back, level + 1
     for message in messages:
-        warnings.warn(message, TextWarning, stacklevel=level)
+        warn_caller(message, TextWarning)

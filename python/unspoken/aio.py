@@ -40,6 +40,7 @@ from unspoken._pir_client import Query
 from unspoken._search_queries import Embed
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Concatenate, ParamSpec, Unpack
 
     from unspoken import (
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
         Cost,
         FastText,
         MatrixSignature,
+        ModelInput,
+        ModelOutput,
         SamplingOptions,
         ServiceOptions,
         Usage,
@@ -62,6 +65,7 @@ __all__ = [
     "EmbeddingClient",
     "GenerationStream",
     "MatrixClient",
+    "ModelClient",
     "PirClient",
     "SearchClient",
     "SumsClient",
@@ -143,12 +147,12 @@ class _AsyncClient(Generic[ClientT]):
 
 
 def _awaited(
-    method: Callable[Concatenate[ClientT, Arguments], Result],
-) -> Callable[Concatenate[_AsyncClient[ClientT], Arguments], Coroutine[Any, Any, Result]]:
+    method: Callable[Concatenate[Any, Arguments], Result],
+) -> Callable[Concatenate[_AsyncClient[Any], Arguments], Coroutine[Any, Any, Result]]:
     """Return a method of a client of `unspoken` as a coroutine of the client here."""
 
     @functools.wraps(method)
-    async def call(self: _AsyncClient[ClientT], /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+    async def call(self: _AsyncClient[Any], /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         return await self._run(functools.partial(method, self._client, *arguments, **options))
 
     return call
@@ -317,6 +321,35 @@ class MatrixClient(_AsyncClient[unspoken.MatrixClient]):
     async def largest(self) -> float:
         """Return the largest entry of inputs for which `error` is predicted. Connects as `signature` does."""
         return await self._run(lambda: self._client.largest)
+
+
+class ModelClient(_AsyncClient[unspoken.ModelClient]):
+    """As `unspoken.ModelClient`: a client of one model of a service.
+
+    Examples
+    --------
+    >>> async with unspoken.aio.ModelClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     labels = await client.predict(rows)
+    """
+
+    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(unspoken.ModelClient(url, **options))
+
+    ask = _awaited(unspoken.ModelClient.ask)
+    predict = _awaited(unspoken.ModelClient.predict)
+    predict_proba = _awaited(unspoken.ModelClient.predict_proba)
+
+    async def inputs(self) -> tuple[ModelInput, ...]:
+        """Return the inputs of the model. Connects, if there is no connection yet."""
+        return await self._run(lambda: self._client.inputs)
+
+    async def outputs(self) -> tuple[ModelOutput, ...]:
+        """Return the outputs of the model. Connects as `inputs` does."""
+        return await self._run(lambda: self._client.outputs)
+
+    async def classes_(self) -> npt.NDArray[Any] | None:
+        """Return the labels of the classes; `None` of a regression. Connects as `inputs` does."""
+        return await self._run(lambda: self._client.classes_)
 
 
 class GenerationStream(AsyncIterator[str]):

@@ -49,11 +49,11 @@ def encrypt(client: PreparingClient, questions: Iterable[Any], path: str | PathL
 
     Parameters
     ----------
-    client : ClassifyClient, DigitsClient, EmbeddingClient or MatrixClient
+    client : ClassifyClient, DigitsClient, EmbeddingClient, MatrixClient or ModelClient
         A client of the application that will answer.
     questions : iterable
-        What the client asks: texts, images, tokens, or mappings with the arrays of a computation by name. They are read
-        one batch after the other, so there may be any number.
+        What the client asks: texts, images, tokens, rows of a model with one input, or mappings with the arrays of a
+        computation or of a row by name. They are read one batch after the other, so there may be any number.
     path : path or URL
         A directory without files of questions, of this machine or of ``fsspec``.
 
@@ -111,10 +111,10 @@ def decrypt(client: PreparingClient, questions: Sequence[Any], path: str | PathL
 
     Returns
     -------
-    array or tuple
+    array, tuple or dict
         What the client's own method returns for all questions: of `ClassifyClient.classify`,
-        `DigitsClient.recognise` or `EmbeddingClient.embed`. For `MatrixClient` a list of results. The numbers carry the
-        error of the encryption, which depends on the secret key: do not share them.
+        `DigitsClient.recognise`, `EmbeddingClient.embed` or `ModelClient.ask`. For `MatrixClient` a list of results.
+        The numbers carry the error of the encryption, which depends on the secret key: do not share them.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def answer(
     Parameters
     ----------
     kind : str
-        ``classify``, ``embed``, ``digits`` or ``matrix``, as for ``unspoken serve --offer``.
+        ``classify``, ``embed``, ``digits``, ``matrix`` or ``model``, as for ``unspoken serve --offer``.
     path : path
         Model, table or program: the same as the clients' service has.
     questions, answers : path or URL
@@ -269,7 +269,8 @@ def _check(client: PreparingClient, questions: Iterable[Any]) -> None:
     """Refuse clients of other kinds, and one text in place of a list."""
     if not isinstance(client, PreparingClient):
         raise ConfigurationError(
-            f"found a {type(client).__name__}, needed a client of a classifier, a table, a recogniser or a program"
+            f"found a {type(client).__name__}, needed a client of a classifier, a table, a recogniser, a program or a "
+            "model"
         )
     if isinstance(questions, (str, bytes, Mapping)) or hasattr(questions, "columns"):
         raise ArgumentError(f"read questions: found one {type(questions).__name__}, needed several; put it in a list")

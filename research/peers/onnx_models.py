@@ -298,6 +298,7 @@ SKLEARN = {
     "mlp-binary-arrays": (lambda: make_pipeline(StandardScaler(), network(activation="logistic")), cancer, RAW),
     "mlp-regressor": (lambda: network(MLPRegressor), diabetes, None),
     "one-versus-rest": (lambda: OneVsRestClassifier(LogisticRegression()), iris, None),
+    "one-versus-rest-18": (lambda: OneVsRestClassifier(LogisticRegression()), iris, RAW),
     "linear-svc": (LinearSVC, iris, None),
     "linear-svc-binary": (LinearSVC, scaled_cancer, None),
     "svc-poly-zipmap": (lambda: SVC(kernel="poly"), iris, None),
@@ -326,6 +327,8 @@ def write_sklearn(name):
     fitted = estimator().fit(x, y)
     last = fitted[-1] if hasattr(fitted, "steps") else fitted
     arguments = {"options": {id(last): options}} if options else {}
+    if name.endswith("-18"):
+        arguments["target_opset"] = {"": 18, "ai.onnx.ml": 3}
     inputs = [x[:: len(x) // 7][:8]]
     if name == "input-per-column":
         fitted, inputs = by_column(x, y), [inputs[0][:, [i]] for i in range(4)]

@@ -31,9 +31,9 @@ class Offer:
     Parameters
     ----------
     kind : str
-        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``pir``, ``search``, ``oprf``, ``sums`` or ``chat``;
-        ``unspoken serve --help`` describes them. A collection (``search``) has two applications, which the same
-        replicas serve.
+        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``model``, ``pir``, ``search``, ``oprf``, ``sums`` or
+        ``chat``; ``unspoken serve --help`` describes them. A collection (``search``) has two applications, which the
+        same replicas serve.
     path : str or Path
         Directory or file, which every node must reach under this path.
     name : str, optional

@@ -2,12 +2,11 @@
 
 use std::borrow::Borrow;
 
-use ndarray::{Array2, ArrayD, ArrayView2, IxDyn};
+use ndarray::{Array2, ArrayD, IxDyn};
 use unspoken_ckks::Slots;
 use unspoken_encrypt::{EncryptionPlan, Needs};
-use unspoken_onnx::Answer;
+use unspoken_onnx::{Answer, Outputs};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
-use zeroize::Zeroizing;
 
 use crate::description::Description;
 use crate::error::ModelError;
@@ -63,7 +62,7 @@ impl ClientHalf for ModelClient {
     }
 
     fn encode<Q: Borrow<Row>>(&self, rows: &[Q]) -> Result<Vec<Row>, ModelError> {
-        rows.iter().enumerate().map(|(number, row)| row.borrow().encoded(number, &self.description)).collect()
+        rows.iter().enumerate().map(|(number, row)| row.borrow().encoded(number, self.description.inputs())).collect()
     }
 
     /// The length in bytes is always the same, whatever the rows and their number.
@@ -71,12 +70,8 @@ impl ClientHalf for ModelClient {
         let (level, scale) = (self.description.query_level(), self.description.parameters().scale());
         let mut vectors = Vec::new();
         for (place, input) in self.description.inputs().iter().enumerate() {
-            let shape = (rows.len(), input.port.layout().size());
-            // Wiped, as rows are.
-            let numbers: Zeroizing<Vec<f64>> =
-                Zeroizing::new(rows.iter().map(|row| &**row.0[place]).collect::<Vec<_>>().concat());
-            let wrong = |_| ProtocolError::mismatch("rows", numbers.len(), format!("{shape:?}"));
-            let table = ArrayView2::from_shape(shape, &numbers).map_err(wrong)?;
+            let numbers = Row::numbers(rows, place);
+            let table = input.table(&numbers, rows.len())?;
             vectors.extend(input.port.arrange(table)?.into_iter().map(Slots::from));
         }
         let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
@@ -101,22 +96,20 @@ impl ClientHalf for ModelClient {
             self.keyring.check_bound(slots)?;
             results.push(values);
         }
-        (0..rows.len()).map(|row| self.predicted(&results, row)).collect()
+        (0..rows.len()).map(|row| predicted(description.outputs(), &results, row)).collect()
     }
 }
 
-impl ModelClient {
-    /// The outputs of a row.
-    fn predicted(&self, results: &[Array2<f64>], row: usize) -> Result<Predicted, ModelError> {
-        let of_row = |(result, values): (usize, &Array2<f64>)| {
-            let shape = [&[1], self.description.outputs().result_shapes()[result].as_slice()].concat();
-            let numbers = values.row(row).iter().map(|value| *value as f32).collect();
-            let wrong = |_| ProtocolError::mismatch("result", values.ncols(), format!("{shape:?}"));
-            ArrayD::from_shape_vec(IxDyn(&shape), numbers).map_err(wrong)
-        };
-        let results = results.iter().enumerate().map(of_row).collect::<Result<Vec<_>, _>>()?;
-        Ok(Predicted { outputs: self.description.outputs().finish(&results)? })
-    }
+/// The outputs of a row, from the results of a batch.
+pub(crate) fn predicted(outputs: &Outputs, results: &[Array2<f64>], row: usize) -> Result<Predicted, ModelError> {
+    let of_row = |(values, shape): (&Array2<f64>, &Vec<usize>)| {
+        let shape = [&[1], shape.as_slice()].concat();
+        let numbers = values.row(row).iter().map(|value| *value as f32).collect();
+        let wrong = |_| ProtocolError::mismatch("result", values.ncols(), format!("{shape:?}"));
+        ArrayD::from_shape_vec(IxDyn(&shape), numbers).map_err(wrong)
+    };
+    let results = results.iter().zip(outputs.result_shapes()).map(of_row).collect::<Result<Vec<_>, _>>()?;
+    Ok(Predicted { outputs: outputs.finish(&results)? })
 }
 
 impl CkksClientHalf for ModelClient {

@@ -1,15 +1,16 @@
 //! A compiled model: its network, its ranges, and what it is compiled for.
 
+use std::time::Instant;
+
 use ndarray::ArrayView2;
 use unspoken_ckks::{CkksParameters, ErrorStatistics};
-use unspoken_network::{
-    Approximation, Arrangement, Design, Network, Options, Order, Program, Ranges, Simulation, Wishes, choose,
-};
+use unspoken_network::{Arrangement, Design, Network, Options, Order, Program, Ranges, Wishes, choose};
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
 use crate::error::ModelError;
 use crate::interface::Interface;
+use crate::report::{FunctionReport, Report};
 use crate::server::ModelServer;
 
 /// A model that can be served.
@@ -32,28 +33,8 @@ pub struct CompiledModel {
     pub memory: u64,
     /// Bound of the noise of results, as a part of the radius of their ranges.
     pub error: f64,
-    pub(crate) id: ModelId,
-}
-
-/// What is predicted of a compiled model.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The polynomials of its functions, with their errors.
-    pub approximations: Vec<Approximation>,
-    /// Levels of a query.
-    pub levels: usize,
-    /// Bytes of the keys that a client sends once.
-    pub key_bytes: u64,
-    /// Bytes of a query of one batch.
-    pub query_bytes: u64,
-    /// Bytes of memory of the weights, and of the work of one query.
-    pub memory: [u64; 2],
-    /// Predicted seconds of a query on one core.
-    pub seconds: f64,
-    /// A simulated batch of calibration rows.
-    pub simulation: Simulation,
-    /// Inputs with elements that never vary in the calibration rows.
-    pub constant_inputs: Vec<(String, Vec<usize>)>,
+    /// What is predicted of it.
+    pub report: Report,
 }
 
 impl CompiledModel {
@@ -66,37 +47,55 @@ impl CompiledModel {
         calibration: &[ArrayView2<'_, f64>],
         options: Options,
         wishes: &Wishes,
-    ) -> Result<(Self, Report), ModelError> {
+    ) -> Result<Self, ModelError> {
+        let start = Instant::now();
         let interface = Interface::of(model)?;
+        let network = Network::from_onnx(model)?.fused()?;
         let tables = interface.encoded(calibration)?;
         let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
-        let network = Network::from_onnx(model)?.fused()?;
         let ranges = Ranges::of(&network, &tables)?;
         let design = Design::new(&network, &ranges, &options)?;
         let choice = choose(&design, &tables, wishes)?;
-        let report = Report {
-            approximations: design.approximations().to_vec(),
-            levels: choice.program.input_level(),
-            key_bytes: choice.key_bytes,
-            query_bytes: choice.program.query_bytes(),
-            memory: [choice.program.prepared_bytes(), choice.program.working_bytes()],
-            seconds: choice.seconds,
-            constant_inputs: ranges.constant_inputs().to_vec(),
-            simulation: choice.simulation,
-        };
+        let simulation = choice.simulation;
+        if !simulation.approximation.is_finite() {
+            let found = "polynomials whose results on calibration rows are no finite numbers";
+            return Err(ProtocolError::mismatch("compile", found, "a wider margin, or more bits of precision").into());
+        }
+        let names = interface.outputs.as_slice().iter().map(|output| output.name.clone());
         let preset = choice.program.parameters().name().to_owned();
         let (Arrangement { batch, order }, memory) = (choice.program.arrangement(), wishes.memory);
+        let mut report = Report {
+            id: ModelId::default(),
+            inputs: interface.inputs.iter().map(|input| input.name.clone()).collect(),
+            outputs: names.collect(),
+            calibration_rows: ranges.rows(),
+            margin: options.margin,
+            preset: preset.clone(),
+            batch,
+            levels: choice.program.input_level(),
+            query_bytes: choice.program.query_bytes(),
+            key_bytes: choice.key_bytes,
+            weight_bytes: choice.program.prepared_bytes(),
+            working_bytes: choice.program.working_bytes(),
+            seconds_on_one_core: choice.seconds,
+            error_of_polynomials: simulation.approximation,
+            error_of_noise: simulation.noise,
+            rows_outside: simulation.outside,
+            constant_inputs: ranges.constant_inputs().to_vec(),
+            functions: design.approximations().iter().map(FunctionReport::from).collect(),
+            compile_seconds: 0.0,
+        };
         // Of the errors only the largest is known.
-        let noise = report.simulation.noise;
+        let noise = report.error_of_noise;
         let error = simulated_error_bound(&[ErrorStatistics { rms: noise, median: noise, worst: noise }]);
-        let id = ModelId::default();
-        let model = CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, id };
-        Ok((model.identified(), report))
+        report.compile_seconds = start.elapsed().as_secs_f64();
+        let model = CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
+        Ok(model.identified())
     }
 
     /// Identifies the network, its ranges, and what it is compiled for.
     pub fn id(&self) -> ModelId {
-        self.id
+        self.report.id
     }
 
     /// The server's half, with the parameters of the model's preset.
@@ -107,8 +106,13 @@ impl CompiledModel {
         if parameters.name() != self.preset {
             return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
         }
+        ModelServer::new(self, self.program(parameters)?)
+    }
+
+    /// The program, with these parameters.
+    pub(crate) fn program(&self, parameters: &CkksParameters) -> Result<Program, ModelError> {
         let design = Design::new(&self.network, &self.ranges, &self.options)?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
-        ModelServer::new(self, Program::new(&design, parameters, arrangement)?.within(self.memory)?)
+        Ok(Program::new(&design, parameters, arrangement)?.within(self.memory)?)
     }
 }

@@ -1,7 +1,8 @@
 //! The description of a served model, which client and server must both know.
 
+use ndarray::ArrayView2;
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
-use unspoken_network::{Arrangement, Layout, MAX_TABLE_ROWS, Order, Port};
+use unspoken_network::{Arrangement, Layout, MAX_TABLE_ROWS, Order, Port, Program};
 use unspoken_onnx::Outputs;
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
@@ -9,7 +10,7 @@ use unspoken_protocol::{
 };
 
 use crate::error::ModelError;
-use crate::interface::InputShape;
+use crate::interface::{InputShape, Interface};
 use crate::proto;
 
 /// Version of the protocol.
@@ -35,6 +36,19 @@ pub struct Input {
 }
 
 impl Input {
+    /// The inputs of a program.
+    pub(crate) fn of(interface: &Interface, program: &Program) -> Vec<Self> {
+        let inputs = interface.inputs.iter().zip(program.inputs());
+        inputs.map(|(shape, port)| Input { shape: shape.clone(), port: port.clone() }).collect()
+    }
+
+    /// The numbers of encoded rows as a table.
+    pub(crate) fn table<'a>(&self, numbers: &'a [f64], rows: usize) -> Result<ArrayView2<'a, f64>, ModelError> {
+        let shape = (rows, self.port.layout().size());
+        let wrong = |_| ProtocolError::mismatch("rows", numbers.len(), format!("{shape:?}"));
+        Ok(ArrayView2::from_shape(shape, numbers).map_err(wrong)?)
+    }
+
     /// The calibrated range of a number of a row, with its margin; `None` for indices.
     pub fn range(&self, element: usize) -> Option<[f64; 2]> {
         let encoding = self.port.encoding();

@@ -15,6 +15,24 @@ pub enum ModelError {
     /// A row cannot be asked: nothing was sent.
     #[error("{0}")]
     Row(String),
+    /// An option is out of range. The message has its name on the command line.
+    #[error("--{option}: found {found}, needed {needed}")]
+    Option {
+        /// The option, without dashes in front.
+        option: &'static str,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: &'static str,
+    },
+    /// A file of a compiled model is not what it should be.
+    #[error("compiled model: found {found}, needed {needed}; compile the model again")]
+    File {
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
     /// A compiled model cannot be stored or read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -29,8 +47,7 @@ pub enum ModelError {
 impl ModelError {
     /// A file of a compiled model that is not what it should be.
     pub(crate) fn file(found: impl Into<String>, needed: impl Into<String>) -> Self {
-        let (found, needed) = (found.into(), needed.into());
-        ModelError::Row(format!("compiled model: found {found}, needed {needed}; compile the model again"))
+        ModelError::File { found: found.into(), needed: needed.into() }
     }
 }
 
@@ -39,9 +56,12 @@ impl ApplicationError for ModelError {
         match self {
             ModelError::Protocol(error) => error.kind(),
             ModelError::Circuit(NetworkError::Ckks(error)) => error.kind(),
-            ModelError::Row(_) | ModelError::Store(_) | ModelError::Circuit(_) | ModelError::Model(_) => {
-                ErrorKind::Mismatch
-            }
+            ModelError::Row(_)
+            | ModelError::Option { .. }
+            | ModelError::File { .. }
+            | ModelError::Store(_)
+            | ModelError::Circuit(_)
+            | ModelError::Model(_) => ErrorKind::Mismatch,
         }
     }
 }

@@ -100,7 +100,9 @@ impl InputShape {
         for (element, value) in row.iter().enumerate() {
             if value.fract() != 0.0 || !(0.0..rows as f64).contains(value) {
                 let last = rows.saturating_sub(1);
-                return Err(format!("found {value} in element {element}, needed a whole number from 0 to {last}"));
+                return Err(format!(
+                    "found another number in element {element}, needed a whole number from 0 to {last}"
+                ));
             }
             encoded[element * rows + *value as usize] = 1.0;
         }

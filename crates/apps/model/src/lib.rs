@@ -5,17 +5,25 @@ mod compiled;
 mod description;
 mod error;
 mod interface;
+mod options;
+mod output;
+mod report;
 mod row;
 mod server;
+mod simulated;
 mod stored;
 
 pub use client::{ModelClient, Predicted};
-pub use compiled::{CompiledModel, Report};
+pub use compiled::CompiledModel;
 pub use description::{Description, Input, PROTOCOL_VERSION};
 pub use error::ModelError;
 pub use interface::{InputShape, Interface};
+pub use options::CompileOptions;
+pub use output::{Gives, OutputShape};
+pub use report::{FunctionReport, Report};
 pub use row::Row;
 pub use server::ModelServer;
+pub use simulated::SimulatedModel;
 
 mod proto {
     #![allow(missing_docs)]

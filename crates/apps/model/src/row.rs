@@ -4,7 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::description::{Description, Input};
+use crate::description::Input;
 use crate::error::ModelError;
 use crate::interface::names;
 
@@ -20,7 +20,7 @@ impl fmt::Debug for Row {
 }
 
 impl Row {
-    /// A row with these numbers for each input, in the order of [`Description::inputs`].
+    /// A row with these numbers for each input, in the order of [`Description::inputs`](crate::Description::inputs).
     pub fn new(inputs: Vec<Vec<f64>>) -> Self {
         Row(inputs.into_iter().map(Zeroizing::new).collect())
     }
@@ -28,10 +28,9 @@ impl Row {
     /// The numbers that are encrypted: indices as numbers of which one is 1.
     ///
     /// # Errors
-    /// If the row has other inputs, or a number is outside the calibrated range. The message has the number: it is for
-    /// the person who asks.
-    pub(crate) fn encoded(&self, number: usize, description: &Description) -> Result<Self, ModelError> {
-        let inputs = description.inputs();
+    /// If the row has other inputs, or a number is outside the calibrated range. The message names row, input and
+    /// element, and no number of the row.
+    pub(crate) fn encoded(&self, number: usize, inputs: &[Input]) -> Result<Self, ModelError> {
         if self.0.len() != inputs.len() {
             let needed = format!("{}: {}", inputs.len(), names(inputs.iter().map(|input| &input.shape)));
             return Err(ModelError::Row(format!("row {number}: found {} inputs, needed {needed}", self.0.len())));
@@ -43,10 +42,15 @@ impl Row {
         Ok(Row(encoded.collect::<Result<_, _>>()?))
     }
 
+    /// The numbers of one input of rows, row by row. Wiped, as rows are.
+    pub(crate) fn numbers(rows: &[Row], input: usize) -> Zeroizing<Vec<f64>> {
+        Zeroizing::new(rows.iter().map(|row| &**row.0[input]).collect::<Vec<_>>().concat())
+    }
+
     /// The row with numbers moved into the calibrated ranges, and how many were moved.
-    pub fn clipped(mut self, description: &Description) -> (Self, usize) {
+    pub fn clipped(mut self, inputs: &[Input]) -> (Self, usize) {
         let mut moved = 0;
-        for (input, values) in description.inputs().iter().zip(&mut self.0) {
+        for (input, values) in inputs.iter().zip(&mut self.0) {
             for (element, value) in values.iter_mut().enumerate() {
                 if let Some([low, high]) = input.range(element) {
                     let inside = value.clamp(low, high);
@@ -64,8 +68,8 @@ fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> 
     for (element, value) in values.iter().enumerate() {
         if let Some([low, high]) = input.range(element).filter(|[low, high]| !(low..=high).contains(&value)) {
             return Err(format!(
-                "found {value} in element {element}, needed {low:.6} to {high:.6}, the calibrated range; clip rows \
-                 into it, or let the owner calibrate with more rows"
+                "found a number outside in element {element}, needed {low:.6} to {high:.6}, the calibrated range; clip \
+                 rows into it, or let the owner calibrate with more rows"
             ));
         }
     }

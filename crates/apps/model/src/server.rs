@@ -38,8 +38,7 @@ impl ModelServer {
         let header = CkksHeader::new(PROTOCOL, program.parameters(), &id, keys, PLAN.into(), bound)
             .with_error_bound(model.error)
             .with_answer(vectors, 0, program.scale());
-        let inputs = model.interface.inputs.iter().zip(program.inputs());
-        let inputs = inputs.map(|(shape, port)| Input { shape: shape.clone(), port: port.clone() }).collect();
+        let inputs = Input::of(&model.interface, &program);
         let sizes = (program.arrangement(), program.input_level());
         let outputs = model.interface.outputs.clone();
         let description = Description::new(header, sizes, inputs, program.outputs().to_vec(), outputs);

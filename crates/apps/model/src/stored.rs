@@ -10,6 +10,7 @@ use unspoken_store::{Dtype, FilePair, ModelFiles, ModelHasher, ModelId};
 use crate::compiled::CompiledModel;
 use crate::error::ModelError;
 use crate::interface::{InputShape, Interface};
+use crate::report::Report;
 
 const PAIR: FilePair = FilePair::new("model", "unspoken-compiled-model", 2);
 const TENSOR: &str = "numbers";
@@ -20,9 +21,10 @@ const MAX_NUMBERS: usize = 1 << 28;
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
-    model_id: ModelId,
     model: Body,
     weights_blake3: String,
+    /// Has the id of the model and its numbers, and is not a part of what it identifies.
+    report: Report,
 }
 
 /// A compiled model without its numbers.
@@ -84,7 +86,7 @@ impl CompiledModel {
     pub fn save(&self, directory: &Path) -> Result<(), ModelError> {
         let (model, numbers) = self.parts();
         let weights_blake3 = PAIR.write_weights(directory, TENSOR, Dtype::F64, vec![model.numbers], &numbers)?;
-        Ok(PAIR.write_json(directory, &Content { model_id: self.id, model, weights_blake3 })?)
+        Ok(PAIR.write_json(directory, &Content { model, weights_blake3, report: self.report.clone() })?)
     }
 
     /// Reads and checks the two files.
@@ -93,13 +95,13 @@ impl CompiledModel {
     /// If a file is absent, damaged, or not of this version.
     pub fn load(directory: &Path) -> Result<Self, ModelError> {
         let files = ModelFiles::from(directory);
-        let Content { model_id: id, model: body, weights_blake3 }: Content = PAIR.read_json(files)?;
+        let Content { model: body, weights_blake3, report }: Content = PAIR.read_json(files)?;
         if body.numbers > MAX_NUMBERS {
             return Err(ModelError::file(format!("{} numbers", body.numbers), format!("at most {MAX_NUMBERS}")));
         }
         let bytes = PAIR.read_weights(files, &weights_blake3, TENSOR, Dtype::F64, &[body.numbers])?;
-        if body.id(&bytes) != id {
-            return Err(ModelError::file(format!("model {id}"), format!("its sum, {}", body.id(&bytes))));
+        if body.id(&bytes) != report.id {
+            return Err(ModelError::file(format!("model {}", report.id), format!("its sum, {}", body.id(&bytes))));
         }
         let (words, _) = bytes.as_chunks();
         let numbers: Vec<f64> = words.iter().map(|word| f64::from_le_bytes(*word)).collect();
@@ -109,13 +111,13 @@ impl CompiledModel {
         let outputs = Outputs::from_bytes(body.outputs.as_bytes(), &body.result_shapes)?;
         let Body { preset, batch, order, memory, error, options, inputs, .. } = body;
         let interface = Interface { inputs, outputs };
-        Ok(CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, id })
+        Ok(CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report })
     }
 
     /// The same with its id.
     pub(crate) fn identified(self) -> Self {
         let (body, numbers) = self.parts();
-        CompiledModel { id: body.id(&numbers), ..self }
+        CompiledModel { report: Report { id: body.id(&numbers), ..self.report }, ..self }
     }
 
     /// What is written, and its numbers as bytes.

@@ -8,9 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, ArrayD, IxDyn};
 use unspoken_ckks::Preset;
-use unspoken_model::{CompiledModel, Description, ModelClient, ModelError, ModelServer, Predicted, Report, Row};
+use unspoken_model::{
+    CompiledModel, Description, Gives, Interface, ModelClient, ModelError, ModelServer, OutputShape, Predicted, Row,
+};
 use unspoken_network::{Options, Wishes};
-use unspoken_onnx::{Answer, Network};
+use unspoken_onnx::{Answer, Labels, Network};
 use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader, Request,
     ServerHalf,
@@ -39,7 +41,7 @@ fn rows(model: &Network, count: usize, seed: usize) -> Vec<Array2<f64>> {
     model.inputs().iter().enumerate().map(of_input).collect()
 }
 
-fn compile(model: &Network, options: Options) -> Result<(CompiledModel, Report), ModelError> {
+fn compile(model: &Network, options: Options) -> Result<CompiledModel, ModelError> {
     let calibration = rows(model, 400, 0);
     let views: Vec<_> = calibration.iter().map(|table| table.view()).collect();
     let presets = ["insecure_n11_depth12_scale35", "insecure_n11_depth12_scale40", "insecure_n11_depth24_scale52"];
@@ -108,17 +110,23 @@ fn difference(found: &[Answer], expected: &[Answer]) -> f32 {
 
 fn agrees(name: &str, options: Options, bound: f32) {
     let model = Network::load(&file(name)).unwrap();
-    let (compiled, report) = compile(&model, options).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let compiled = compile(&model, options).unwrap_or_else(|error| panic!("{name}: {error}"));
     let directory = tempfile::tempdir().unwrap();
     compiled.save(directory.path()).unwrap();
     let read = CompiledModel::load(directory.path()).unwrap();
-    assert_eq!(read.id(), compiled.id());
-    let (precise, _) = compile(&model, Options { margin: 1.5, ..options }).unwrap();
+    assert_eq!((read.id(), &read.report), (compiled.id(), &compiled.report));
+    let precise = compile(&model, Options { margin: 1.5, ..options }).unwrap();
     assert_ne!(precise.id(), compiled.id());
     let mut served = serve(&read);
     let tables = rows(&model, 5, 77);
     let asked: Vec<Row> = (0..5).map(|at| row(&tables, at)).collect();
     let predicted = ask(&mut served, &asked);
+    let report = &compiled.report;
+    // In the clear, with polynomials: what is encrypted differs by its noise.
+    let simulated = read.simulated().unwrap().predict(&asked).unwrap();
+    for (encrypted, clear) in predicted.iter().zip(&simulated) {
+        assert!(difference(&encrypted.outputs, &clear.outputs) < 0.01, "{name}");
+    }
     let worst = predicted
         .iter()
         .enumerate()
@@ -126,7 +134,7 @@ fn agrees(name: &str, options: Options, bound: f32) {
         .fold(0.0, f32::max);
     println!(
         "{name}: {} levels, error {worst:.1e}, simulated {:.1e} by polynomials and {:.1e} by noise",
-        report.levels, report.simulation.approximation, report.simulation.noise
+        report.levels, report.error_of_polynomials, report.error_of_noise
     );
     assert!(worst < bound, "{name}: {worst}");
 }
@@ -170,8 +178,31 @@ fn networks_of_torch_predict_encrypted() {
 
 fn flowers() -> (Network, Served) {
     let model = Network::load(&file("logistic-zipmap.onnx")).unwrap();
-    let served = serve(&compile(&model, Options::default()).unwrap().0);
+    let served = serve(&compile(&model, Options::default()).unwrap());
     (model, served)
+}
+
+#[test]
+fn what_outputs_give_is_found_without_rows() {
+    for (name, expected) in [
+        ("logistic-binary-arrays.onnx", &[Gives::Labels, Gives::Probabilities][..]),
+        ("mlp-zipmap.onnx", &[Gives::Labels, Gives::Probabilities]),
+        ("one-versus-rest-18.onnx", &[Gives::Labels, Gives::Probabilities]),
+        ("svc-poly-arrays.onnx", &[Gives::Labels, Gives::Numbers]),
+        ("linear-svc.onnx", &[Gives::Labels, Gives::Numbers]),
+        ("two-targets.onnx", &[Gives::Numbers]),
+        ("embedding-18.onnx", &[Gives::Probabilities]),
+        ("lenet-18.onnx", &[Gives::Numbers]),
+    ] {
+        let interface = Interface::of(&Network::load(&file(name)).unwrap()).unwrap();
+        let outputs = OutputShape::of(&interface.outputs).unwrap();
+        assert_eq!(outputs.iter().map(|output| output.gives).collect::<Vec<_>>(), expected, "{name}");
+    }
+    let interface = Interface::of(&Network::load(&file("logistic-zipmap.onnx")).unwrap()).unwrap();
+    let flowers = Labels::Texts(["setosa", "versicolor", "virginica"].map(str::to_owned).to_vec());
+    for output in OutputShape::of(&interface.outputs).unwrap() {
+        assert_eq!(output.labels.as_ref(), Some(&flowers), "{}", output.name);
+    }
 }
 
 #[test]
@@ -198,8 +229,8 @@ fn queries_that_make_no_sense_are_refused() {
     for (row, part) in [
         (Row::new(vec![vec![0.0; 3]]), "found 3 numbers, needed 4"),
         (Row::new(vec![vec![0.0; 4]; 2]), "found 2 inputs, needed 1"),
-        (Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]]), "found 1000000000 in element 1"),
-        (Row::new(vec![vec![0.0, f64::NAN, 0.0, 0.0]]), "found NaN in element 1"),
+        (Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]]), "found a number outside in element 1"),
+        (Row::new(vec![vec![0.0, f64::NAN, 0.0, 0.0]]), "found a number outside in element 1, needed"),
     ] {
         let error = served.client.encode(&[row]).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
@@ -209,7 +240,7 @@ fn queries_that_make_no_sense_are_refused() {
 #[test]
 fn indices_are_checked() {
     let model = Network::load(&file("embedding-18.onnx")).unwrap();
-    let served = serve(&compile(&model, Options::default()).unwrap().0);
+    let served = serve(&compile(&model, Options::default()).unwrap());
     let size = served.client.description().inputs()[0].shape.size();
     for wrong in [-1.0, 0.5, 1e6, f64::INFINITY] {
         let error = served.client.encode(&[Row::new(vec![vec![wrong; size]])]).unwrap_err().to_string();
@@ -262,7 +293,7 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
 fn files_that_are_damaged_are_refused() {
     let model = Network::load(&file("mlp-zipmap.onnx")).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    compile(&model, Options::default()).unwrap().0.save(directory.path()).unwrap();
+    compile(&model, Options::default()).unwrap().save(directory.path()).unwrap();
     let path = directory.path().join("model.json");
     let text = std::fs::read_to_string(&path).unwrap();
     for (from, to) in [

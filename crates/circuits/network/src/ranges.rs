@@ -206,8 +206,7 @@ fn chunk_bounds(first: usize, values: &[Array2<f64>]) -> Result<Vec<Vec<(Interva
 
 /// See [`Ranges::reaches`].
 fn reaches(bounds: &[Interval], typical: &[f64]) -> Vec<f64> {
-    let ratio =
-        |(bounds, typical): (&Interval, &f64)| if *typical > 0.0 { bounds.magnitude() / typical } else { 0.0 };
+    let ratio = |(bounds, typical): (&Interval, &f64)| if *typical > 0.0 { bounds.magnitude() / typical } else { 0.0 };
     let largest = bounds.iter().zip(typical).map(ratio).fold(0.0, f64::max);
     let reach = |(bounds, typical): (&Interval, &f64)| {
         let own = bounds.magnitude();

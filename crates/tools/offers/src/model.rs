@@ -20,7 +20,7 @@ pub const KIND: Kind = Kind {
         kind: "model",
         about: "private predictions of a model",
         command: "unspoken ask",
-        class: "the command `unspoken ask`",
+        class: "unspoken.ModelClient",
     }],
     load,
 };

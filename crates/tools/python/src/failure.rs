@@ -21,6 +21,7 @@ use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::FastTextError;
 use unspoken_llama_model::InputError;
 use unspoken_matrix::MatrixError as MatrixFailure;
+use unspoken_model::ModelError as ModelFailure;
 use unspoken_offers::ClientKind;
 use unspoken_oprf::OprfError;
 use unspoken_pir::PirError;
@@ -36,6 +37,7 @@ use unspoken_symmetric_pir::SymmetricPirError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
+import_exception!(unspoken.errors, ArgumentError);
 import_exception!(unspoken.errors, ConfigurationError);
 import_exception!(unspoken.errors, ConnectionFailedError);
 import_exception!(unspoken.errors, TimedOutError);
@@ -67,6 +69,8 @@ pub(crate) enum Failure {
     Embedding(EmbeddingError),
     /// Parameters.
     Ckks(CkksError),
+    /// Compiling, reading or using a model of one's own.
+    Compiled(ModelFailure),
     /// Encrypted matrices.
     Matrix(MatrixFailure),
     /// Encrypted vectors of integers.
@@ -228,6 +232,7 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
             Failure::Model(message) => ModelError::new_err(message),
+            Failure::Compiled(error) => of_compiled(&error),
             Failure::Training(message) => TrainingError::new_err(message),
             Failure::Text(error) => UnspokenError::new_err(error.to_string()),
             Failure::Embedding(error) => of_table(&error),
@@ -285,6 +290,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .or_else(|| as_exception(error, of_unsealing))
         .or_else(|| as_exception(error, of_sums))
         .or_else(|| as_exception(error, of_matrix))
+        .or_else(|| as_exception(error, of_prediction))
         .or_else(|| as_exception(error, of_generation))
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
 }
@@ -469,6 +475,25 @@ fn of_matrix(error: &MatrixFailure) -> PyErr {
         MismatchError::new_err(message)
     } else {
         MatrixError::new_err(message)
+    }
+}
+
+fn of_compiled(error: &ModelFailure) -> PyErr {
+    match error {
+        ModelFailure::Row(message) => ArgumentError::new_err(message.clone()),
+        // With the argument of this package in place of the option of the command line.
+        ModelFailure::Option { option, found, needed } => {
+            ConfigurationError::new_err(format!("{}: found {found}, needed {needed}", option.replace('-', "_")))
+        }
+        _ => ModelError::new_err(error.to_string()),
+    }
+}
+
+fn of_prediction(error: &ModelFailure) -> PyErr {
+    match error {
+        ModelFailure::Protocol(error) => of_protocol(error),
+        ModelFailure::Row(message) => ArgumentError::new_err(message.clone()),
+        _ => MismatchError::new_err(error.to_string()),
     }
 }
 

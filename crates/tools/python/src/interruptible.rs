@@ -122,3 +122,32 @@ pub(crate) fn run<T: Send>(
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
+
+/// Like [`run`], for work that has no cancel flag: if this function returns an exception, the work goes on by itself,
+/// and its result is dropped.
+pub(crate) fn run_apart<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    check_interrupt()?;
+    let (sender, mut ended) = channel::<()>();
+    let worker = std::thread::spawn(move || {
+        let pool = rayon::ThreadPoolBuilder::new().build()?;
+        let result = pool.install(work);
+        drop(sender);
+        result
+    });
+    loop {
+        let receiver = &mut ended;
+        if let Err(RecvTimeoutError::Disconnected) = py.detach(move || receiver.recv_timeout(POLL)) {
+            break;
+        }
+        py.check_signals()?;
+        check_interrupt()?;
+    }
+    match py.detach(move || worker.join()) {
+        Ok(result) => Ok(result?),
+        // A bug in `work`: it becomes pyo3's PanicException.
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}

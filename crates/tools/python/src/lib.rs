@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod collection;
+mod compiled;
 mod connections;
 mod database;
 mod digits;
@@ -34,6 +35,8 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<collection::Collection>()?;
     module.add_class::<collection::CollectionWriter>()?;
+    module.add_class::<compiled::CompiledModel>()?;
+    module.add_class::<compiled::OnnxModel>()?;
     module.add_class::<connections::Connection>()?;
     module.add_class::<connections::Service>()?;
     module.add_class::<database::Database>()?;

@@ -119,6 +119,23 @@ pub(super) fn normalizer(call: &mut Call) -> Result<Data, Refusal> {
     call.finish(Finish::Normalize(norm), &[&data], data.shape.clone(), Kind::Number)
 }
 
+/// `LpNormalization`, which a client computes.
+pub(super) fn lp_normalization(call: &mut Call) -> Result<Data, Refusal> {
+    call.check_operands(1, 1)?;
+    let data = call.number(0)?;
+    let norm = match call.attributes.int("p")?.unwrap_or(2) {
+        1 => Norm::L1,
+        2 => Norm::L2,
+        other => return Err(Refusal::broken(format!("the norm p={other}"), "1 or 2")),
+    };
+    let axis = row_axis(call.attributes.int("axis")?.unwrap_or(-1), &data.shape)?;
+    if axis + 1 != data.shape.len() {
+        let found = format!("a norm over axis {axis} of rows of shape {:?}", data.shape);
+        return Err(Refusal::new(found, "a norm over the last axis", "transpose around it"));
+    }
+    call.finish(Finish::Normalize(norm), &[&data], data.shape.clone(), Kind::Number)
+}
+
 /// `ArgMax`, which a client computes.
 pub(super) fn arg_max(call: &mut Call) -> Result<Data, Refusal> {
     call.check_operands(1, 1)?;

@@ -41,6 +41,7 @@ fn standard(call: &mut Call, op: &str) -> Result<Vec<Value>, Refusal> {
         "ReduceMean" => normalize::reduce(call, true),
         "ReduceSum" => normalize::reduce(call, false),
         "Softmax" => normalize::softmax(call, false),
+        "LpNormalization" => normalize::lp_normalization(call),
         "LogSoftmax" => normalize::softmax(call, true),
         "ArgMax" => normalize::arg_max(call),
         "Identity" => identity(call),

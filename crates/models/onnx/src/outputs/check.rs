@@ -1,5 +1,7 @@
 //! Whether a client can compute outputs that it does not trust: shapes are computed again from the results.
 
+use std::collections::HashSet;
+
 use crate::activation::Activation;
 use crate::error::{OnnxError, Refusal, quoted};
 use crate::finish::{Finish, FinishStep, Labels, Output, Source};

@@ -81,7 +81,7 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
     }
     // Mistakes, before anything is sent.
     for (name, content, part) in [
-        ("far.json", "[[99, 3, 4, 1]]", "found 99 in element 0"),
+        ("far.json", "[[99, 3, 4, 1]]", "row 0, input \"X\": found a number outside in element 0"),
         ("short.json", "[[1, 2]]", "found 2 numbers, needed 4"),
         ("other.json", "{\"Y\": [1, 2, 3, 4]}", "\"X\""),
         ("text.json", "[[\"a\", 2, 3, 4]]", "needed numbers"),

@@ -11,8 +11,10 @@ use unspoken_digits::{DigitsClient, DigitsError, Recognised};
 use unspoken_digits_model::{CLASSES, Image};
 use unspoken_embed::{EmbedClient, EmbedError};
 use unspoken_matrix::{MatrixClient, MatrixError, NamedArrays};
+use unspoken_model::{ModelClient, ModelError, Predicted, Row};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ProtocolError};
 
+use crate::compiled::{facts, joined, read_rows};
 use crate::digits::image_list;
 use crate::matrix::MatrixSignature;
 use crate::model::matrix;
@@ -153,5 +155,26 @@ impl Application for MatrixClient {
         dict.set_item("error", description.error_bound())?;
         dict.set_item("largest", description.largest_input())?;
         Ok(dict)
+    }
+}
+
+/// Rows in, each a list of arrays, one for each input; an array for each output out.
+impl Application for ModelClient {
+    type Asked = Row;
+
+    fn questions(questions: &Bound<'_, PyAny>) -> PyResult<Vec<Row>> {
+        read_rows(questions)
+    }
+
+    fn answers<'py>(&self, py: Python<'py>, answers: Vec<Predicted>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(joined(py, answers, self.description().outputs())?.into_any())
+    }
+
+    fn to_share(&self, _: &[Row], _: &[Predicted], _: u32) -> Result<Shared<Predicted>, ModelError> {
+        Err(ProtocolError::mismatch("share answers", "predictions", "scores or results of matrices").into())
+    }
+
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        facts(py, self.description().inputs(), self.description().outputs())
     }
 }

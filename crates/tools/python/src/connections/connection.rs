@@ -8,6 +8,7 @@ use unspoken_classify::{ClassifyClient, HeadClient, HeadModel};
 use unspoken_digits::DigitsClient;
 use unspoken_embed::EmbedClient;
 use unspoken_matrix::MatrixClient;
+use unspoken_model::ModelClient;
 
 use super::client::{Answers, Client, ModelPart, Part};
 use super::place::{Place, Service};
@@ -40,11 +41,12 @@ fn part(kind: &str, part: &Bound<'_, PyAny>) -> PyResult<Box<dyn Part>> {
         }
         "llama" => Box::new(part.cast::<LlamaModel>()?.get().part()),
         "matrix" => Box::new(ModelPart::<MatrixClient>(())),
+        "model" => Box::new(ModelPart::<ModelClient>(())),
         "retrieve" => Box::new(Database::read(part)?),
         "search" => Box::new(Collection),
         "sums" => Box::new(sums::Collection::read(part)?),
         _ => {
-            let needed = "classify, digits, embed, layer, llama, matrix, retrieve, search or sums";
+            let needed = "classify, digits, embed, layer, llama, matrix, model, retrieve, search or sums";
             return Err(ConfigurationError::new_err(format!("connect: found kind {kind:?}, needed {needed}")));
         }
     })

@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.clip {
         let mut moved = 0;
         for row in &mut rows {
-            let (clipped, count) = row.clone().clipped(client.description());
+            let (clipped, count) = row.clone().clipped(client.description().inputs());
             (*row, moved) = (clipped, moved + count);
         }
         if moved > 0 {

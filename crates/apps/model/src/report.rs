@@ -1,0 +1,124 @@
+//! What is predicted of a compiled model.
+
+use std::fmt::{self, Display};
+
+use serde::{Deserialize, Serialize};
+use unspoken_network::Approximation;
+use unspoken_store::ModelId;
+
+/// What is predicted of a compiled model: as JSON for programs, and as text for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The id of the compiled model.
+    pub id: ModelId,
+    /// Names of the inputs.
+    pub inputs: Vec<String>,
+    /// Names of the outputs.
+    pub outputs: Vec<String>,
+    /// Number of calibration rows.
+    pub calibration_rows: usize,
+    /// Factor by which ranges are wider than in these.
+    pub margin: f64,
+    /// The parameter set.
+    pub preset: String,
+    /// Rows of a query.
+    pub batch: usize,
+    /// Levels of a query.
+    pub levels: usize,
+    /// Bytes of a query of one batch.
+    pub query_bytes: u64,
+    /// Bytes of the keys that a client sends once.
+    pub key_bytes: u64,
+    /// Bytes of memory of the weights.
+    pub weight_bytes: u64,
+    /// Bytes of memory of the work of one query.
+    pub working_bytes: u64,
+    /// Predicted seconds of a query on one core.
+    pub seconds_on_one_core: f64,
+    /// Largest difference that polynomials make to the results of a simulated batch of calibration rows, as a part of
+    /// the radius of their ranges.
+    pub error_of_polynomials: f64,
+    /// Largest difference that noise makes to them, in the same unit.
+    pub error_of_noise: f64,
+    /// Calibration rows whose results are too large for rows in the ranges.
+    pub rows_outside: Vec<usize>,
+    /// Inputs with elements that never vary in the calibration rows.
+    pub constant_inputs: Vec<(String, Vec<usize>)>,
+    /// The functions of the model with their polynomials.
+    pub functions: Vec<FunctionReport>,
+    /// Seconds that compiling took.
+    pub compile_seconds: f64,
+}
+
+/// A function of a model, and the polynomial in its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionReport {
+    /// The function.
+    pub function: String,
+    /// The degree of the polynomial.
+    pub degree: usize,
+    /// Levels that it uses.
+    pub levels: usize,
+    /// Its largest error in the ranges, as a part of the radius of the result.
+    pub largest_error: f64,
+    /// Its root mean square error, in the same unit.
+    pub mean_error: f64,
+}
+
+impl From<&Approximation> for FunctionReport {
+    fn from(one: &Approximation) -> Self {
+        FunctionReport {
+            function: format!("{:?}", one.function),
+            degree: one.degree,
+            levels: one.depth,
+            largest_error: one.largest,
+            mean_error: one.rms,
+        }
+    }
+}
+
+/// A line for each fact, without the functions.
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        writeln!(f, "model       {} inputs, {} outputs", self.inputs.len(), self.outputs.len())?;
+        writeln!(f, "calibrated  on {} rows, with a margin of {}", self.calibration_rows, self.margin)?;
+        writeln!(f, "preset      {}, {} levels, {} rows a query", self.preset, self.levels, self.batch)?;
+        let (query, keys) = (megabytes(self.query_bytes), megabytes(self.key_bytes));
+        writeln!(f, "query       {query:.2} MB, keys {keys:.2} MB, once")?;
+        let (weights, work) = (megabytes(self.weight_bytes), megabytes(self.working_bytes));
+        writeln!(f, "memory      {weights:.1} MB of weights, {work:.1} MB for a run")?;
+        writeln!(f, "predicted   {:.3} s a query on one core", self.seconds_on_one_core)?;
+        let (polynomials, noise) = (self.error_of_polynomials, self.error_of_noise);
+        write!(f, "error       {polynomials:.1e} by polynomials and {noise:.1e} by noise, as parts of the ranges of ")?;
+        writeln!(f, "results, on calibration rows")?;
+        for (name, elements) in &self.constant_inputs {
+            writeln!(f, "warning     input {name:?} never varies in {} of its numbers", elements.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// The report as a JSON object.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The text with a table of the functions, if there are any.
+    pub fn explain(&self) -> String {
+        if self.functions.is_empty() {
+            return self.to_string();
+        }
+        let columns = ["function", "degree", "levels", "largest error", "mean error"];
+        let [function, degree, levels, largest, mean] = columns;
+        let mut text = format!("{self}\n{function:<28} {degree:>7} {levels:>7} {largest:>14} {mean:>12}\n");
+        for one in &self.functions {
+            let FunctionReport { function, degree, levels, largest_error, mean_error } = one;
+            text += &format!("{function:<28} {degree:>7} {levels:>7} {largest_error:>14.1e} {mean_error:>12.1e}\n");
+        }
+        text
+    }
+}

@@ -1,0 +1,68 @@
+"""Private predictions of models that owners bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable
+
+from unspoken import _unspoken
+from unspoken._client_base import PreparingClient, ServiceOptions
+from unspoken._model_values import ModelInput, ModelOutput, by_name, described, listed_rows
+from unspoken._predictor import Predictor, Reader
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class ModelClient(Predictor, PreparingClient):
+    """A client of one model of a service. The service sees neither rows, nor results, nor their labels.
+
+    It needs no part of the model, which stays with the service: see `compile`. More rows than one query has room for
+    are sent in several queries, each of the same size.
+
+    Results carry the error of the encryption, which depends on the secret key: keep numbers and probabilities to
+    yourself.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    **options
+        As for `ClassifyClient`: see `ServiceOptions`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> with unspoken.ModelClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     labels = client.predict(rows)
+    ...     print(client.classes_, client.predict_proba(rows), client.usage.query_bytes)
+    """
+
+    _kind = "model"
+
+    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(url, **options)
+
+    def _answer(self, rows: Any, clip: bool, reader: Callable[[Sequence[ModelOutput]], Reader]) -> Any:
+        with self._use_connection() as connection:
+            inputs, outputs = described(connection.facts())
+            read = reader(outputs)
+            answers, _ = connection.ask(listed_rows(rows, inputs, clip=clip), None, self._progress)
+            return read(by_name(outputs, [answers]))
+
+    def _describe(self) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
+        with self._use_connection() as connection:
+            return described(connection.facts())
+
+    def _listed(self, connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return rows, each with an array for each input."""
+        return listed_rows(questions, described(connection.facts())[0])
+
+    def _joined(self, connection: _unspoken.Connection, _questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return the outputs by name."""
+        return by_name(described(connection.facts())[1], read)

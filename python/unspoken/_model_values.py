@@ -1,0 +1,188 @@
+"""What models of one's own take and give: inputs, outputs, rows and answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken._callers import warn_caller
+from unspoken._labels import unmasked
+from unspoken.errors import ArgumentError
+
+Table = npt.NDArray[np.float64]
+
+
+class ClipWarning(UserWarning):
+    """Numbers were moved into the calibrated ranges, as `clip=True` asked.
+
+    Examples
+    --------
+    >>> import warnings, unspoken
+    >>> warnings.simplefilter("error", unspoken.ClipWarning)  # doctest: +SKIP
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class ModelInput:
+    """An input of a model.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+        Of a row.
+    table_rows : int or None
+        Rows of the table that it points into, if it has indices: whole numbers from 0.
+    low, high : ndarray of float64, of this shape, or None
+        The calibrated range of each number, with its margin; `None` for indices.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    table_rows: int | None
+    low: npt.NDArray[np.float64] | None = None
+    high: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOutput:
+    """An output of a model.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+        Of a row.
+    gives : str
+        ``"labels"``, ``"probabilities"`` or ``"numbers"``.
+    labels : ndarray or None
+        The labels that the model names, of its classes.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    gives: Literal["labels", "probabilities", "numbers"]
+    labels: npt.NDArray[Any] | None
+
+
+def described(facts: dict[str, Any]) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
+    """Return inputs and outputs in what the compiled module knows of a model."""
+    inputs = (
+        ModelInput(name, tuple(shape), rows, *(end if end is None else end.reshape(shape) for end in ends))
+        for name, shape, rows, *ends in facts["inputs"]
+    )
+    outputs = (
+        ModelOutput(name, tuple(shape), gives, None if labels is None else np.array(labels))
+        for name, shape, gives, labels in facts["outputs"]
+    )
+    return tuple(inputs), tuple(outputs)
+
+
+def input_tables(rows: Any, inputs: Sequence[ModelInput]) -> list[Table]:
+    """Return a table for each input, with the numbers of each row one after the other.
+
+    Examples
+    --------
+    >>> x, y = ModelInput("x", (2,), None), ModelInput("y", (1,), None)
+    >>> input_tables([[1, 2], [3, 4]], [x])
+    [array([[1., 2.],
+           [3., 4.]])]
+    >>> [table.shape for table in input_tables({"x": [[1, 2]], "y": [5]}, [y, x])]
+    [(1, 1), (1, 2)]
+    """
+    arrays = _by_input(rows, inputs)
+    tables = [_table(array, each.name, each.shape) for array, each in zip(arrays, inputs)]
+    counts = {len(table) for table in tables}
+    if len(counts) != 1 or 0 in counts:
+        found = ", ".join(f"{len(table)} of {each.name!r}" for table, each in zip(tables, inputs))
+        raise ArgumentError(f"read rows: found {found}, needed as many of each input, and at least one")
+    return tables
+
+
+def listed_rows(rows: Any, inputs: Sequence[ModelInput], *, clip: bool = False) -> list[tuple[Table, ...]]:
+    """Return rows as the compiled module takes them: for each an array for each input.
+
+    Examples
+    --------
+    >>> listed_rows([[1, 2], [3, 4]], [ModelInput("x", (2,), None)])
+    [(array([1., 2.]),), (array([3., 4.]),)]
+    """
+    tables = input_tables(rows, inputs)
+    return list(zip(*(_clipped(tables, inputs) if clip else tables)))
+
+
+def _clipped(tables: Sequence[Table], inputs: Sequence[ModelInput]) -> list[Table]:
+    """Return tables whose numbers are moved into the calibrated ranges; warn if some were."""
+    moved, inside = 0, []
+    for table, each in zip(tables, inputs):
+        if each.low is None or each.high is None:
+            inside.append(table)
+            continue
+        inside.append(np.clip(table, each.low.ravel(), each.high.ravel()))
+        moved += int(np.count_nonzero((inside[-1] != table) & ~np.isnan(table)))
+    if moved:
+        warn_caller(f"{moved} numbers were moved into the calibrated ranges", ClipWarning)
+    return inside
+
+
+def by_name(outputs: Sequence[ModelOutput], read: Iterable[Sequence[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return the answers to all rows, joined query after query, by the names of outputs."""
+    parts = list(zip(*read))
+    return {each.name: np.concatenate([_array(part, each.shape) for part in own]) for each, own in zip(outputs, parts)}
+
+
+def _array(answers: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the answers of an output as an array; texts come as a list."""
+    return answers if isinstance(answers, np.ndarray) else np.array(answers, dtype=np.str_).reshape(-1, *shape)
+
+
+def _by_input(rows: Any, inputs: Sequence[ModelInput]) -> list[Any]:
+    """Return what was given for each input."""
+    names = [each.name for each in inputs]
+    if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, Mapping) for row in rows):
+        rows = {name: [_field(row, name, f"row {i}, ") for i, row in enumerate(rows)] for name in names}
+    if isinstance(rows, Mapping):
+        unknown = [name for name in rows if name not in names]
+        if unknown:
+            raise ArgumentError(f"read rows: found {unknown[0]!r}, needed the inputs {names}")
+        return [_field(rows, name) for name in names]
+    if hasattr(rows, "columns") and hasattr(rows, "to_numpy"):
+        # A data frame: a column for each input, or all numbers of the only one.
+        if all(each.name in rows.columns and int(np.prod(each.shape)) == 1 for each in inputs):
+            return [rows[name] for name in names]
+        if len(inputs) == 1:
+            return [rows]
+        raise ArgumentError(f"read rows: found columns {list(rows.columns)}, needed one for each of the inputs {names}")
+    if len(inputs) != 1:
+        raise ArgumentError(f"read rows: found one array, needed a dict with one for each of the inputs {names}")
+    return [rows]
+
+
+def _field(row: Mapping[str, Any], name: str, place: str = "") -> Any:
+    if name not in row:
+        raise ArgumentError(f"read rows: {place}found no {name!r}, needed all inputs of the model")
+    return row[name]
+
+
+def _table(values: Any, name: str, shape: tuple[int, ...]) -> Table:
+    """Return an array whose first axis counts rows as a table."""
+    what = f"input {name!r}"
+    array = np.asarray(unmasked(values, what))
+    if array.dtype.kind == "O":
+        # The error of numpy shows a value.
+        with contextlib.suppress(TypeError, ValueError):
+            array = array.astype(np.float64)
+    if array.dtype.kind not in "buif":
+        raise ArgumentError(f"read rows: {what}: found values that are no numbers, needed numbers; encode them")
+    size = int(np.prod(shape))
+    if array.ndim == 0 or (array.shape[1:] != shape and int(np.prod(array.shape[1:])) != size):
+        needed = ", ".join(["rows", *map(str, shape)])
+        raise ArgumentError(
+            f"read rows: {what}: found an array of shape {array.shape}, needed ({needed}); put one row in a list"
+        )
+    return np.ascontiguousarray(array.reshape(len(array), size), dtype=np.float64)
