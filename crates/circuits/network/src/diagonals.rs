@@ -12,8 +12,8 @@ use crate::layout::{Arrangement, Layout, Order};
 use crate::matrix::SparseMatrix;
 use crate::placement;
 
-/// Numbers of baby steps that are tried: all up to this one, then in steps of a fourth of a power of two.
-const ALL_BABIES: usize = 16;
+/// Numbers of baby steps that are tried: all up to this one, then two for each power of two.
+const ALL_BABIES: usize = 8;
 
 /// How much longer a map may take if it needs fewer keys: one for each baby step.
 const KEY_SAVING: f64 = 1.1;
@@ -345,7 +345,7 @@ fn cheapest_steps(
 
 /// Numbers of baby steps that are tried for diagonals in a range of this length.
 fn babies(range: usize) -> Vec<usize> {
-    let quarters = (4..).flat_map(|log2| (4..8).map(move |quarter| quarter << (log2 - 2)));
-    let larger = quarters.skip_while(|babies| *babies <= ALL_BABIES).take_while(|babies| *babies < 2 * range);
+    let halves = (3..).flat_map(|log2| [2, 3].map(|half| half << (log2 - 1)));
+    let larger = halves.skip_while(|babies| *babies <= ALL_BABIES).take_while(|babies| *babies < 2 * range);
     (1..=ALL_BABIES.min(range)).chain(larger).collect()
 }
