@@ -7,6 +7,7 @@ use crate::design::Design;
 use crate::diagonals::Prices;
 use crate::error::NetworkError;
 use crate::program::Program;
+use crate::schedule::Schedule;
 use crate::simulation::Simulation;
 
 const OPERATION: &str = "choose parameters";
@@ -17,7 +18,8 @@ const MOST_VECTORS: usize = 64;
 /// What is wanted of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wishes {
-    /// Names of presets. If there are none, all secure presets without bootstraps that switch keys.
+    /// Names of presets. If there are none, all secure presets that switch keys; those that bootstrap only if no ring of
+    /// a smaller degree has enough levels.
     pub presets: Vec<String>,
     /// The number of rows of a query: the latency of such a query is to be least. `None` for any batch: seconds per row
     /// are to be least.
@@ -54,6 +56,7 @@ struct Candidate {
     seconds: f64,
     /// What is to be least.
     price: f64,
+    schedule: Schedule,
 }
 
 /// Finds the cheapest parameters and batch for a design whose noise, simulated on calibration rows (one table for each
@@ -72,7 +75,7 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
     for candidate in candidates {
         let rows: Vec<ArrayView2<'_, f64>> =
             calibration.iter().map(|table| table.slice(s![..count.min(candidate.batch), ..])).collect();
-        let program = Program::new(design, &candidate.parameters, candidate.batch)?;
+        let program = Program::scheduled(design, &candidate.parameters, candidate.batch, Some(candidate.schedule))?;
         // With its values it takes more memory than it did without.
         if memory(&program) > wishes.memory {
             continue;
@@ -91,16 +94,27 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
 /// All candidates with their prices.
 fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, NetworkError> {
     let (mut candidates, mut deepest, mut least, mut refused) = (Vec::new(), 0, u64::MAX, None);
+    let mut smallest = usize::MAX;
     for preset in presets(wishes)? {
         let parameters = preset.build()?;
-        deepest = deepest.max(parameters.circuit_level());
-        if parameters.circuit_level() < design.depth() {
-            continue;
+        let degree = parameters.ring().degree();
+        if preset.bootstraps() {
+            deepest = usize::MAX;
+            // A smaller ring with enough levels is always cheaper than bootstraps.
+            if wishes.presets.is_empty() && degree > smallest {
+                continue;
+            }
+        } else {
+            deepest = deepest.max(parameters.circuit_level());
+            if parameters.circuit_level() < design.depth() {
+                continue;
+            }
+            smallest = smallest.min(degree);
         }
         let prices = Prices::new(&Encoder::new(&parameters));
         let model = CostModel::nominal(&parameters);
         for batch in batches(design, &parameters, wishes) {
-            let program = match Program::counted(design, &prices, batch) {
+            let program = match Program::priced(design, &prices, batch) {
                 Ok(program) => program,
                 // Level 0 of another preset may have more room for results.
                 Err(error) => {
@@ -113,7 +127,8 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
             if memory <= wishes.memory {
                 let seconds = program.seconds(&model);
                 let price = if wishes.rows.is_some() { seconds } else { seconds / batch as f64 };
-                candidates.push(Candidate { parameters: parameters.clone(), batch, seconds, price });
+                let schedule = program.schedule;
+                candidates.push(Candidate { parameters: parameters.clone(), batch, seconds, price, schedule });
             }
         }
     }
@@ -145,16 +160,18 @@ fn memory(program: &Program) -> u64 {
     program.prepared_bytes() + program.working_bytes() + keys
 }
 
-/// The presets that may be chosen.
+/// The presets that may be chosen, those that bootstrap last.
 fn presets(wishes: &Wishes) -> Result<Vec<&'static Preset>, NetworkError> {
     if !wishes.presets.is_empty() {
         return Ok(wishes.presets.iter().map(|name| Preset::find(name)).collect::<Result<_, _>>()?);
     }
     let is_for_circuits = |preset: &&Preset| {
-        let special = ["_boot_", "_linear_", "_query_"];
+        let special = ["_linear_", "_query_"];
         !preset.is_insecure() && !special.iter().any(|kind| preset.name.contains(kind))
     };
-    Ok(PRESETS.iter().filter(is_for_circuits).collect())
+    let mut presets: Vec<&Preset> = PRESETS.iter().filter(is_for_circuits).collect();
+    presets.sort_by_key(|preset| preset.bootstraps());
+    Ok(presets)
 }
 
 /// The batches that may be chosen: the one for the wanted rows, or all that need few vectors.
