@@ -155,16 +155,18 @@ pub(crate) struct Shape {
 pub(crate) fn plan(prices: &Prices, terms: &[Term<'_>], shape: Shape) -> Result<Planned, CkksError> {
     let slots = prices.encoder.parameters().slots();
     let positions = slots / shape.batch;
-    let natural = cheapest(prices, terms, shape, None)?;
+    let (mut least, mut planned) = cheapest(prices, terms, shape, None)?;
     let longest = terms.iter().map(|term| term.layout.vectors() * term.layout.period()).max().unwrap_or(1);
     let limit = longest.max(2 * shape.size).next_multiple_of(positions);
-    let moved = match terms {
-        [term] if shape.may_move => placement::places(term.matrix, &term.layout, limit),
-        _ => None,
-    };
-    let Some(moved) = moved else { return Ok(natural.1) };
-    let moved = cheapest(prices, terms, shape, Some(&moved))?;
-    Ok(if moved.0 < natural.0 { moved.1 } else { natural.1 })
+    // Places that are good for one term are often good for the others: the terms of a residual sum have the same gaps.
+    for term in terms.iter().filter(|_| shape.may_move) {
+        let Some(moved) = placement::places(term.matrix, &term.layout, limit) else { continue };
+        let (seconds, moved) = cheapest(prices, terms, shape, Some(&moved))?;
+        if seconds < least {
+            (least, planned) = (seconds, moved);
+        }
+    }
+    Ok(planned)
 }
 
 /// The cheapest plan with these places of the elements of the result, and its price.
