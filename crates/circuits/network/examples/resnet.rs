@@ -124,7 +124,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             program.bootstraps(),
             program.seconds(&CostModel::nominal(&parameters))
         );
-        println!("  {:<36} {:>7} {:>8} {:>9} {:>9} {:>10}", "step", "level", "vectors", "diagonals", "seconds", "refreshed");
+        println!(
+            "  {:<36} {:>7} {:>8} {:>9} {:>9} {:>10}",
+            "step", "level", "vectors", "diagonals", "seconds", "refreshed"
+        );
         for step in program.steps() {
             let refreshed: usize = step.refreshed.iter().map(|(_, vectors)| vectors).sum();
             let level = format!("{} -> {}", step.level, step.output_level);

@@ -1,6 +1,6 @@
 //! The way from a design to a program.
 
-use unspoken_ckks::{Arithmetic, Bootstrapper, CkksParameters, Cost, Simulated, Simulator};
+use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, CkksParameters, Cost, Simulated, Simulator, SlotValues};
 use unspoken_rlwe::KeyPlan;
 
 use crate::activation::Prepared;
@@ -43,7 +43,8 @@ impl Planner<'_> {
         };
         program.input_ports = network.inputs().into_iter().map(|input| port(input, MOST_INPUT)).collect();
         program.output_ports = network.outputs().into_iter().map(|output| port(output, design.bound())).collect();
-        if let Some(bootstrap) = program.schedule.bootstrap.clone() {
+        if let Some(slots) = program.schedule.slots {
+            let bootstrap = Bootstrap::new(self.parameters(), slots, SlotValues::Real)?;
             let bootstrapper = Bootstrapper::deferred(self.prices.encoder(), bootstrap)?;
             program.prepared_bytes += bootstrapper.prepared_bytes();
             program.bootstrapper = Some(bootstrapper);

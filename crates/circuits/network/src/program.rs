@@ -1,8 +1,8 @@
 //! Programs: networks planned for parameters and a batch, and their runs on encrypted rows.
 
 use unspoken_ckks::{
-    Arithmetic, Bootstrapper, CkksError, CkksParameters, Cost, CostModel, Encoder, RefreshArithmetic, SeededCiphertext,
-    Simulated, Simulator, vector_bytes,
+    Arithmetic, Bootstrap, Bootstrapper, CkksError, CkksParameters, Cost, CostModel, Encoder, RefreshArithmetic,
+    SeededCiphertext, Simulated, Simulator, vector_bytes,
 };
 use unspoken_rlwe::KeyPlan;
 
@@ -158,6 +158,11 @@ impl Program {
         &self.planned
     }
 
+    /// The plan of its bootstraps, if it has any.
+    pub fn bootstrap(&self) -> Option<&Bootstrap> {
+        self.bootstrapper.as_ref().map(Bootstrapper::plan)
+    }
+
     /// Number of vectors that a run bootstraps.
     pub fn bootstraps(&self) -> usize {
         self.planned.iter().flat_map(|step| &step.refreshed).map(|(_, vectors)| vectors).sum()
@@ -286,7 +291,7 @@ impl Program {
     }
 
     /// The values that are bootstrapped before a step, all vectors together: pairs share linear maps.
-    fn refresh<'v, A: RefreshArithmetic>(
+    pub(crate) fn refresh<'v, A: RefreshArithmetic>(
         &self,
         arithmetic: &A,
         index: usize,

@@ -8,19 +8,24 @@ use common::{design, mlp, rows};
 use memory::{Checks, Server, own_parameters, peak};
 use unspoken_network::{Function, Options, Program};
 
-const PRESET: &str = "insecure_n11_depth12_scale40";
-
 #[test]
 fn estimates_bound_what_is_allocated() {
     let mut checks = Checks::default();
-    let network = mlp(&[20, 48, 48, 5], Function::Silu);
+    check(&mut checks, &[20, 48, 48, 5], "insecure_n11_depth12_scale40", &[(1, 2.5), (16, 2.0), (64, 2.0)]);
+    // Bootstraps of one vector, and of four together.
+    check(&mut checks, &[20, 48, 48, 48, 48, 48, 5], "insecure_n11_boot_depth15_scale40", &[(16, 2.0), (64, 2.0)]);
+    checks.finish();
+}
+
+fn check(checks: &mut Checks, sizes: &[usize], preset: &str, cases: &[(usize, f64)]) {
+    let network = mlp(sizes, Function::Silu);
     let table = rows(64, 20, 1);
     let design = design(&network, &[table.view()], &Options::default());
-    let parameters = own_parameters(PRESET);
-    for (batch, slack) in [(1, 2.5), (16, 2.0), (64, 2.0)] {
+    let parameters = own_parameters(preset);
+    for &(batch, slack) in cases {
         let program = Program::new(&design, &parameters, batch).unwrap();
         let vectors = program.inputs()[0].layout().vectors();
-        let server = Server::new(PRESET, program.key_plan(), vectors, (program.input_level(), program.scale()));
+        let server = Server::new(preset, program.key_plan(), vectors, (program.input_level(), program.scale()));
         // The first run encodes the weights, so its peak includes prepared and working bytes.
         let run = || {
             let program = Program::new(&design, server.encoder.parameters(), batch).unwrap();
@@ -29,11 +34,10 @@ fn estimates_bound_what_is_allocated() {
         };
         let ((program, _), measured) = peak(run);
         checks.check(
-            &format!("batches of {batch}"),
+            &format!("batches of {batch}, {} bootstraps", program.bootstraps()),
             measured,
             program.prepared_bytes() + program.working_bytes(),
             slack,
         );
     }
-    checks.finish();
 }
