@@ -6,6 +6,7 @@ use unspoken_network::{Approximation, Design, Network, Options, Program, Ranges,
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
+use crate::bootstraps::BootstrapReport;
 use crate::error::ModelError;
 use crate::interface::Interface;
 use crate::server::ModelServer;
@@ -33,8 +34,10 @@ pub struct CompiledModel {
 pub struct Report {
     /// The polynomials of its functions, with their errors.
     pub approximations: Vec<Approximation>,
-    /// Levels of a query.
+    /// Levels of a query: all that the model needs, or those before the first bootstraps.
     pub levels: usize,
+    /// Where values are bootstrapped.
+    pub bootstraps: Vec<BootstrapReport>,
     /// Bytes of the keys that a client sends once.
     pub key_bytes: u64,
     /// Bytes of a query of one batch.
@@ -70,6 +73,7 @@ impl CompiledModel {
         let report = Report {
             approximations: design.approximations().to_vec(),
             levels: choice.program.input_level(),
+            bootstraps: BootstrapReport::of(&choice.program),
             key_bytes: choice.key_bytes,
             query_bytes: choice.program.query_bytes(),
             memory: [choice.program.prepared_bytes(), choice.program.working_bytes()],

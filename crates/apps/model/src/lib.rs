@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bootstraps;
 mod client;
 mod compiled;
 mod description;
@@ -9,6 +10,7 @@ mod row;
 mod server;
 mod stored;
 
+pub use bootstraps::BootstrapReport;
 pub use client::{ModelClient, Predicted};
 pub use compiled::{CompiledModel, Report};
 pub use description::{Description, Input, PROTOCOL_VERSION};

@@ -12,7 +12,7 @@ use crate::layout::{Layout, Port};
 use crate::matrix::SparseMatrix;
 use crate::network::{Step, ValueId};
 use crate::program::{Operation, Program, encrypt_nothing};
-use crate::schedule::{Schedule, Scheduler, bootstraps, check_depths, slots};
+use crate::schedule::{Schedule, Scheduler, check_depths, slots};
 
 const PLAN: &str = "plan a program";
 
@@ -31,7 +31,7 @@ impl Planner<'_> {
         self.check_room()?;
         let (mut program, layouts) = match schedule {
             Some(schedule) => self.scheduled(schedule)?,
-            None if bootstraps(self.parameters()) => self.bootstrapped()?,
+            None if self.parameters().bootstraps() => self.bootstrapped()?,
             None => {
                 self.check_levels()?;
                 self.scheduled(Schedule::of_design(self.design))?

@@ -68,11 +68,6 @@ fn too_deep(design: &Design, parameters: &CkksParameters) -> NetworkError {
     NetworkError::mismatch(PLACE, found, needed)
 }
 
-/// Whether parameters bootstrap vectors of slots.
-pub(crate) fn bootstraps(parameters: &CkksParameters) -> bool {
-    parameters.bootstrap().is_some_and(|literal| literal.slots_to_coeffs > 0)
-}
-
 /// The slots of a bootstrap that keeps the repetitions of all these layouts.
 pub(crate) fn slots<'a>(layouts: impl Iterator<Item = &'a Layout>) -> usize {
     layouts.map(|layout| layout.period() * layout.batch()).max().unwrap_or(1).max(LEAST_SLOTS)

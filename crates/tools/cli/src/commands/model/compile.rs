@@ -16,7 +16,8 @@ use super::tables;
 ///
 /// `unspoken serve --model DIR` serves what it writes; `unspoken ask` asks it. The calibration has rows like those of
 /// clients: they decide the ranges in which polynomials replace functions. A part of the model that cannot be served
-/// is named before any work. Without --preset the one with the fewest predicted seconds is chosen.
+/// is named before any work. Without --preset the one with the fewest predicted seconds is chosen; one that bootstraps,
+/// if the model needs more levels than others have.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// ONNX file, as torch.onnx.export and skl2onnx write it
@@ -46,7 +47,7 @@ pub struct Arguments {
     /// Memory of weights, keys of one client, and one run, at most, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 8192)]
     memory_mib: u64,
-    /// Show each function with its polynomial
+    /// Show each function with its polynomial, and the places of bootstraps with their predicted seconds
     #[arg(long)]
     explain: bool,
     /// Print one JSON object
@@ -102,7 +103,7 @@ fn object(model: &CompiledModel, report: &Report, seconds: f64) -> Value {
         "working_bytes": report.memory[1], "seconds_on_one_core": report.seconds,
         "error_of_polynomials": report.simulation.approximation, "error_of_noise": report.simulation.noise,
         "rows_outside": report.simulation.outside, "constant_inputs": report.constant_inputs,
-        "functions": report.approximations.iter().map(function).collect::<Vec<_>>(), "compile_seconds": seconds,
+        "bootstraps": report.bootstraps, "functions": report.approximations.iter().map(function).collect::<Vec<_>>(), "compile_seconds": seconds,
     })
 }
 
@@ -122,6 +123,11 @@ fn describe(arguments: &Arguments, model: &CompiledModel, report: &Report, (rows
         megabytes(report.memory[1])
     );
     println!("predicted   {:.3} s a query on one core", report.seconds);
+    if !report.bootstraps.is_empty() {
+        let vectors: usize = report.bootstraps.iter().map(|one| one.vectors).sum();
+        let seconds: f64 = report.bootstraps.iter().map(|one| one.seconds).sum();
+        println!("bootstraps  of {vectors} vectors, {seconds:.3} s of these");
+    }
     println!(
         "error       {:.1e} by polynomials and {:.1e} by noise, as parts of the ranges of results, on calibration rows",
         report.simulation.approximation, report.simulation.noise
@@ -134,6 +140,12 @@ fn describe(arguments: &Arguments, model: &CompiledModel, report: &Report, (rows
         for one in &report.approximations {
             let function = format!("{:?}", one.function);
             println!("{function:<28} {:>7} {:>7} {:>14.1e} {:>12.1e}", one.degree, one.depth, one.largest, one.rms);
+        }
+        if !report.bootstraps.is_empty() {
+            println!("\n{:<46} {:>7} {:>7} {:>10}", "bootstraps before", "level", "vectors", "seconds");
+            for one in &report.bootstraps {
+                println!("{:<46} {:>7} {:>7} {:>10.3}", one.before, one.level, one.vectors, one.seconds);
+            }
         }
         println!();
     }
