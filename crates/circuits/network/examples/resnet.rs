@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use ndarray::Array2;
-use unspoken_ckks::{CostModel, Preset};
+use unspoken_ckks::{Bootstrap, CostModel, Preset};
 use unspoken_network::{
     Design, Function, Network, NetworkBuilder, NetworkError, Options, Program, Ranges, SparseMatrix, ValueId,
 };
@@ -107,12 +107,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         println!("\n{name}, planned in {:.0} s", start.elapsed().as_secs_f64());
         println!("  inputs at level {}, query {:.2} MB", program.input_level(), megabytes(program.query_bytes()));
-        println!(
-            "  {} keys: {:.0} MB in memory, {:.0} MB on the wire",
-            keys.len(),
-            megabytes(keys.memory_bytes(ring)),
-            megabytes(keys.wire_bytes(ring))
-        );
+        let own = program.bootstrap().map(Bootstrap::key_plan).unwrap_or_default();
+        for (what, keys) in [("keys", keys), ("of them of bootstraps", &own)] {
+            println!(
+                "  {} {what}: {:.0} MB in memory, {:.0} MB on the wire",
+                keys.len(),
+                megabytes(keys.memory_bytes(ring)),
+                megabytes(keys.wire_bytes(ring))
+            );
+        }
         println!(
             "  memory: {:.0} MB of weights and matrices, {:.0} MB for a run",
             megabytes(program.prepared_bytes()),

@@ -18,8 +18,8 @@ const MOST_VECTORS: usize = 64;
 /// What is wanted of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wishes {
-    /// Names of presets. If there are none, all secure presets that switch keys; those that bootstrap only if no ring of
-    /// a smaller degree has enough levels.
+    /// Names of presets. If there are none, all secure presets that switch keys; those that bootstrap only if no ring
+    /// of a smaller degree has enough levels.
     pub presets: Vec<String>,
     /// The number of rows of a query: the latency of such a query is to be least. `None` for any batch: seconds per row
     /// are to be least.

@@ -190,8 +190,8 @@ impl Program {
         self.prepared_bytes
     }
 
-    /// Peak memory of one run in bytes, on the threads of the pool in which it was planned. It includes the results, but
-    /// not the inputs, the keys and [`Program::prepared_bytes`].
+    /// Peak memory of one run in bytes, on the threads of the pool in which it was planned. It includes the results,
+    /// but not the inputs, the keys and [`Program::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }

@@ -108,8 +108,8 @@ impl Segment {
         self.search(start, usize::MAX)
     }
 
-    /// The cheapest path from the input at `start` to the output at any level, followed with at most `most` states after
-    /// each step: exact if there are never more. `None` if it finds none.
+    /// The cheapest path from the input at `start` to the output at any level, followed with at most `most` states
+    /// after each step: exact if there are never more. `None` if it finds none.
     pub fn cheapest_within(&self, start: usize, most: usize) -> Option<Path> {
         self.search(start, most).into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))
     }

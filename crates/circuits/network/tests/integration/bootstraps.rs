@@ -171,3 +171,24 @@ fn memory_and_levels_that_are_too_few_are_refused_with_numbers() {
     let refused = Program::new(&precise, &parameters("n15_boot_depth5_scale30"), 16).err().unwrap().to_string();
     assert!(refused.contains("from level 2 to level 7") && refused.contains("steps of up to 7 levels"), "{refused}");
 }
+
+#[test]
+fn a_choice_bootstraps_where_no_preset_has_the_levels() {
+    let network = residual(5, 16);
+    let table = rows(256, 12, 1);
+    let design = design(&network, &[table.view()], &coarse());
+    assert!(design.depth() > 33);
+    let wishes = Wishes { rows: Some(4), ..Wishes::default() };
+    let choice = choose(&design, &[table.view()], &wishes).unwrap();
+    let program = &choice.program;
+    let name = program.parameters().name();
+    println!(
+        "{name}: {} bootstraps, {} s, keys {} MB, noise {:.1e}",
+        program.bootstraps(),
+        choice.seconds,
+        choice.key_bytes / 1_000_000,
+        choice.simulation.noise
+    );
+    assert!(name.contains("_boot_") && !name.contains("insecure") && program.bootstraps() > 0);
+    assert!(choice.simulation.noise < wishes.noise && choice.simulation.overflows.is_empty());
+}

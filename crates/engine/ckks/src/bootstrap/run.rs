@@ -419,8 +419,8 @@ impl Bootstrap {
 
 /// Arithmetic that bootstraps: a circuit written against it runs encrypted and in the clear, as with [`Arithmetic`].
 pub trait RefreshArithmetic: Arithmetic {
-    /// [`Bootstrapper::refresh_many`]. A simulator follows the plan, and counts all errors of the bootstrap as noise: the
-    /// exact slots of a result are those of the input, without the errors of the sine.
+    /// [`Bootstrapper::refresh_many`]. A simulator follows the plan, and counts all errors of the bootstrap as noise:
+    /// the exact slots of a result are those of the input, without the errors of the sine.
     ///
     /// # Errors
     /// As for [`Bootstrapper::refresh_many`].

@@ -103,7 +103,8 @@ fn object(model: &CompiledModel, report: &Report, seconds: f64) -> Value {
         "working_bytes": report.memory[1], "seconds_on_one_core": report.seconds,
         "error_of_polynomials": report.simulation.approximation, "error_of_noise": report.simulation.noise,
         "rows_outside": report.simulation.outside, "constant_inputs": report.constant_inputs,
-        "bootstraps": report.bootstraps, "functions": report.approximations.iter().map(function).collect::<Vec<_>>(), "compile_seconds": seconds,
+        "bootstraps": report.bootstraps, "compile_seconds": seconds,
+        "functions": report.approximations.iter().map(function).collect::<Vec<_>>(),
     })
 }
 
