@@ -8,6 +8,7 @@ use unspoken_network::{Arrangement, Design, Network, Options, Order, Program, Ra
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
+use crate::bootstraps::BootstrapReport;
 use crate::error::ModelError;
 use crate::interface::Interface;
 use crate::report::{FunctionReport, Report};
@@ -73,6 +74,7 @@ impl CompiledModel {
             preset: preset.clone(),
             batch,
             levels: choice.program.input_level(),
+            bootstraps: BootstrapReport::of(&choice.program),
             query_bytes: choice.program.query_bytes(),
             key_bytes: choice.key_bytes,
             weight_bytes: choice.program.prepared_bytes(),
@@ -113,6 +115,6 @@ impl CompiledModel {
     pub(crate) fn program(&self, parameters: &CkksParameters) -> Result<Program, ModelError> {
         let design = Design::new(&self.network, &self.ranges, &self.options)?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
-        Ok(Program::new(&design, parameters, arrangement)?.within(self.memory)?)
+        Ok(Program::new(&design, parameters, arrangement)?.within(&design, self.memory)?)
     }
 }

@@ -225,7 +225,7 @@ impl ApplicationDescription for Description {
             let found = format!("{} inputs and {} results", counts[0], counts[1]);
             return Err(ProtocolError::mismatch("description", found, format!("1 to {MAX_PORTS} of each")).into());
         }
-        let top = header.parameters().max_level();
+        let top = header.parameters().circuit_level();
         if own.query_level as usize > top {
             let needed = format!("at most {top} with preset {}", header.parameters().name());
             return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
@@ -237,7 +237,8 @@ impl ApplicationDescription for Description {
         let results = own.results.iter().map(result).collect::<Result<Vec<_>, ModelError>>()?;
         let shapes: Vec<Vec<usize>> = own.results.iter().map(|one| shape_of(&one.shape)).collect();
         let outputs = Outputs::from_bytes(&own.outputs, &shapes)?;
-        header.check_use(Bootstraps::Nothing)?;
+        let bootstraps = header.parameters().bootstraps();
+        header.check_use(if bootstraps { Bootstraps::Ciphertexts } else { Bootstraps::Nothing })?;
         let description = Description { header, own, inputs, results, outputs };
         CkksHeader::check_query_bytes(description.vector_bytes())?;
         CkksHeader::check_answer_bytes(description.answer_bytes())?;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bootstraps;
 mod client;
 mod compiled;
 mod description;
@@ -13,6 +14,7 @@ mod server;
 mod simulated;
 mod stored;
 
+pub use bootstraps::BootstrapReport;
 pub use client::{ModelClient, Predicted};
 pub use compiled::CompiledModel;
 pub use description::{Description, Input, PROTOCOL_VERSION};

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use unspoken_network::Approximation;
 use unspoken_store::ModelId;
 
+use crate::bootstraps::BootstrapReport;
+
 /// What is predicted of a compiled model: as JSON for programs, and as text for people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,8 +26,10 @@ pub struct Report {
     pub preset: String,
     /// Rows of a query.
     pub batch: usize,
-    /// Levels of a query.
+    /// Levels of a query: all that the model needs, or those before the first bootstraps.
     pub levels: usize,
+    /// Where values are bootstrapped.
+    pub bootstraps: Vec<BootstrapReport>,
     /// Bytes of a query of one batch.
     pub query_bytes: u64,
     /// Bytes of the keys that a client sends once.
@@ -91,6 +95,11 @@ impl Display for Report {
         let (weights, work) = (megabytes(self.weight_bytes), megabytes(self.working_bytes));
         writeln!(f, "memory      {weights:.1} MB of weights, {work:.1} MB for a run")?;
         writeln!(f, "predicted   {:.3} s a query on one core", self.seconds_on_one_core)?;
+        if !self.bootstraps.is_empty() {
+            let vectors: usize = self.bootstraps.iter().map(|one| one.vectors).sum();
+            let seconds: f64 = self.bootstraps.iter().map(|one| one.seconds).sum();
+            writeln!(f, "bootstraps  of {vectors} vectors, {seconds:.3} s of these")?;
+        }
         let (polynomials, noise) = (self.error_of_polynomials, self.error_of_noise);
         write!(f, "error       {polynomials:.1e} by polynomials and {noise:.1e} by noise, as parts of the ranges of ")?;
         writeln!(f, "results, on calibration rows")?;
@@ -107,17 +116,34 @@ impl Report {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The text with a table of the functions, if there are any.
+    /// The text with tables of the functions and of the bootstraps, if there are any.
     pub fn explain(&self) -> String {
+        self.to_string() + &self.explained_functions() + &self.explained_bootstraps()
+    }
+
+    fn explained_functions(&self) -> String {
         if self.functions.is_empty() {
-            return self.to_string();
+            return String::new();
         }
         let columns = ["function", "degree", "levels", "largest error", "mean error"];
         let [function, degree, levels, largest, mean] = columns;
-        let mut text = format!("{self}\n{function:<28} {degree:>7} {levels:>7} {largest:>14} {mean:>12}\n");
+        let mut text = format!("\n{function:<28} {degree:>7} {levels:>7} {largest:>14} {mean:>12}\n");
         for one in &self.functions {
             let FunctionReport { function, degree, levels, largest_error, mean_error } = one;
             text += &format!("{function:<28} {degree:>7} {levels:>7} {largest_error:>14.1e} {mean_error:>12.1e}\n");
+        }
+        text
+    }
+
+    fn explained_bootstraps(&self) -> String {
+        if self.bootstraps.is_empty() {
+            return String::new();
+        }
+        let [before, level, vectors, seconds] = ["bootstraps before", "level", "vectors", "seconds"];
+        let mut text = format!("\n{before:<46} {level:>7} {vectors:>7} {seconds:>10}\n");
+        for one in &self.bootstraps {
+            let BootstrapReport { before, level, vectors, seconds, .. } = one;
+            text += &format!("{before:<46} {level:>7} {vectors:>7} {seconds:>10.3}\n");
         }
         text
     }

@@ -28,7 +28,7 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Prepares the program of a model: encodes its weights.
+    /// Prepares the program of a model: encodes its weights, and the matrices of bootstraps, which all clients share.
     pub(crate) fn new(model: &CompiledModel, program: Program) -> Result<Self, ModelError> {
         let encoder = Encoder::new(program.parameters());
         program.prepare(&encoder)?;

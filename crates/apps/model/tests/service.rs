@@ -176,6 +176,40 @@ fn networks_of_torch_predict_encrypted() {
     }
 }
 
+/// A model with more levels than the parameters have: keys of bootstraps go to the server, and its answers are right.
+#[test]
+fn deep_models_are_bootstrapped() {
+    let model = Network::load(&file("residual-18.onnx")).unwrap();
+    let calibration = rows(&model, 400, 0);
+    let views: Vec<_> = calibration.iter().map(|table| table.view()).collect();
+    let options = Options { kink_error: 2f64.powi(-11), most_degree: 255, ..Options::default() };
+    let presets = vec!["insecure_n11_boot_depth10_scale50".to_owned()];
+    let wishes = Wishes { presets, rows: Some(8), ..Wishes::default() };
+    let (compiled, report) = CompiledModel::compile(&model, &views, options, &wishes).unwrap();
+    let bootstraps: usize = report.bootstraps.iter().map(|one| one.vectors).sum();
+    println!("{bootstraps} bootstraps, {:?}", report.bootstraps);
+    assert!(bootstraps > 0 && report.bootstraps.iter().all(|one| one.seconds > 0.0 && one.seconds < report.seconds));
+    let directory = tempfile::tempdir().unwrap();
+    compiled.save(directory.path()).unwrap();
+    let mut served = serve(&CompiledModel::load(directory.path()).unwrap());
+    assert!(served.server.prepared_bytes() >= report.memory[0]);
+    let tables = rows(&model, 5, 77);
+    let asked: Vec<Row> = (0..5).map(|at| row(&tables, at)).collect();
+    let predicted = ask(&mut served, &asked);
+    let worst = (0..5).map(|at| difference(&predicted[at].outputs, &clear(&model, &tables, at))).fold(0.0, f32::max);
+    assert!(worst < 0.02, "{worst}");
+    // A service that bootstraps gets the keys for that, and no others; with an insecure preset it gets nothing.
+    let sound = served.server.describe();
+    assert!(Description::from_bytes(&sound).unwrap_err().to_string().contains("secure"));
+    let refused = |fields: &[u8]| Description::insecure_from_bytes(&damage::with_fields(&sound, fields)).unwrap_err();
+    for code in [4, 8, 10] {
+        let error = refused(&[0x52, 4, 8, code, 16, 5]).to_string();
+        assert!(error.contains("keys that its queries take"), "{code}: {error}");
+    }
+    // Levels above those of circuits belong to bootstraps.
+    assert!(refused(&[0x30, 14]).to_string().contains("query level"));
+}
+
 fn flowers() -> (Network, Served) {
     let model = Network::load(&file("logistic-zipmap.onnx")).unwrap();
     let served = serve(&compile(&model, Options::default()).unwrap());
@@ -258,7 +292,9 @@ fn descriptions_that_make_no_sense_are_refused() {
     }
     // Fields of numbers: batch, and query level. Fields of messages: another input, result and outputs.
     for (fields, part) in [
-        (&[0x28, 0][..], "powers of two of rows"),
+        // The key of a bootstrap, which these parameters do not make.
+        (&[0x52, 4, 8, 2, 16, 5][..], "sparse secret"),
+        (&[0x28, 0], "powers of two of rows"),
         (&[0x28, 7], "powers of two of rows"),
         (&[0x30, 60], "query level"),
         (&[0x3a, 0], "no port"),

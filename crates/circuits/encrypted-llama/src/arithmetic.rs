@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use unspoken_ckks::{Arithmetic, CkksError, Polynomial};
-use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Function, Place, Quantity, Shape, TensorArithmetic};
+use unspoken_placement::Move;
 
 use crate::check::Check;
 use crate::error::PassError;

@@ -1,8 +1,8 @@
-//! Places of bootstraps: the steps of a pass as segments for `unspoken_llama::placement`, with the costs that a
+//! Places of bootstraps: the steps of a pass as segments for `unspoken_placement`, with the costs that a
 //! simulator without values counts.
 //!
 //! `place` runs the pass once without values, counts what each step costs, and finds the cheapest levels and bootstraps
-//! (`unspoken_llama::placement`). Only values that a bootstrap resolves are bootstrapped: factors of norms and of
+//! (`unspoken_placement`). Only values that a bootstrap resolves are bootstrapped: factors of norms and of
 //! softmax exceed 1 and are not. Two vectors share the linear maps of a bootstrap.
 //!
 //! `Dimensions` does the same for a model without weights, whose polynomials have given degrees (`unspoken llama plan
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use unspoken_ckks::{CkksError, CkksParameters, Cost, CostModel, Encoder, Simulated, Simulator};
 use unspoken_llama::Quantity;
-use unspoken_llama::placement::{Ladder, Landing, Segment, Step as PlacedStep, Way, chain};
+use unspoken_placement::{Ladder, Landing, Segment, Step as PlacedStep, Way, chain};
 
 use crate::arithmetic::{Method, PassArithmetic, Step};
 use crate::error::PassError;

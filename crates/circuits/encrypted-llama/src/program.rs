@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::Array1;
 use unspoken_ckks::{Bootstrap, CoefficientMatrix, Encoder, LinearTransform};
-use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Design, Place, Quantity, head_gains, linear_bias};
 use unspoken_llama_model::{Attention, Config, Model};
+use unspoken_placement::Move;
 use unspoken_rlwe::SmallRing;
 
 use crate::error::PassError;

@@ -11,7 +11,6 @@ mod float;
 mod noise;
 mod pass;
 mod place;
-pub mod placement;
 mod preparation;
 mod ranges;
 mod simulated;

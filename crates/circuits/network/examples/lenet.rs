@@ -106,8 +106,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         program.prepared_bytes() as f64 / 1e6,
         program.query_bytes() / 1000
     );
-    for (value, level, counts) in program.maps() {
-        println!("  value {} at level {level}: {counts:?}", value.index());
+    for step in program.steps() {
+        println!("  {}: {} vectors, {} products, {:.2} s", step.what, step.vectors, step.products, step.seconds);
     }
     let predicted = program.seconds(&CostModel::measure(program.parameters())?);
     println!("  predicted {predicted:.2} s, nominal {:.2} s, noise {:.1e}", choice.seconds, choice.simulation.noise);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use unspoken_ckks::{
     Arithmetic, CkksError, CkksParameters, Complex64, Encoder, InnerSum, LinearPlan, LinearTransform, PreparedVector,
-    StepCounts,
 };
 
 use crate::diagonals::{Planned, Shape, Term, rotation};
@@ -102,16 +101,6 @@ impl Affine {
         };
         let bias: usize = self.bias.iter().map(|bias| size_of_val(bias.as_slice())).sum();
         blocks + bias as u64 + self.absent_bytes
-    }
-
-    /// What a run consists of; `None` if there are no rotations.
-    pub(crate) fn counts(&self) -> Option<StepCounts> {
-        let Blocks::Diagonals(rows) = &self.blocks else { return None };
-        let steps = rows.first()?.first()?.1.plan().steps();
-        let indices = |transform: &LinearTransform| transform.plan().indices().collect();
-        let rows: Vec<Vec<_>> =
-            rows.iter().map(|row| row.iter().map(|(input, t)| (*input, indices(t))).collect()).collect();
-        Some(steps.counts_of_sums(&rows, self.layout.slots()))
     }
 
     /// Bytes of diagonals that are kept and could be encoded at each run.

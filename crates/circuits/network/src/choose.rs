@@ -8,6 +8,7 @@ use crate::diagonals::Prices;
 use crate::error::NetworkError;
 use crate::layout::{Arrangement, Order};
 use crate::program::Program;
+use crate::schedule::Schedule;
 use crate::simulation::Simulation;
 
 const OPERATION: &str = "choose parameters";
@@ -18,7 +19,8 @@ const MOST_VECTORS: usize = 64;
 /// What is wanted of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wishes {
-    /// Names of presets. If there are none, all secure presets without bootstraps that switch keys.
+    /// Names of presets. If there are none, all secure presets that switch keys; those that bootstrap only if no ring
+    /// of a smaller degree has enough levels.
     pub presets: Vec<String>,
     /// The number of rows of a query: the latency of such a query is to be least. `None` for any batch: seconds per row
     /// are to be least.
@@ -55,6 +57,7 @@ struct Candidate {
     seconds: f64,
     /// What is to be least.
     price: f64,
+    schedule: Schedule,
 }
 
 /// Finds the cheapest parameters and batch for a design whose noise, simulated on calibration rows (one table for each
@@ -73,9 +76,10 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
     for candidate in candidates {
         let rows: Vec<ArrayView2<'_, f64>> =
             calibration.iter().map(|table| table.slice(s![..count.min(candidate.arrangement.batch), ..])).collect();
+        let Candidate { parameters, arrangement, schedule, .. } = &candidate;
+        let program = Program::scheduled(design, parameters, *arrangement, Some(schedule.clone()))?;
         // With its values it takes more memory than it did without.
-        let program = Program::new(design, &candidate.parameters, candidate.arrangement)?;
-        let Ok(program) = program.within(wishes.memory) else { continue };
+        let Ok(program) = program.within(design, wishes.memory) else { continue };
         let simulation = program.simulate(design.network(), &Encoder::new(&candidate.parameters), &rows, 1)?;
         least = least.min(simulation.noise);
         if simulation.noise <= wishes.noise && simulation.overflows.is_empty() {
@@ -90,16 +94,27 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
 /// All candidates with their prices.
 fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, NetworkError> {
     let (mut candidates, mut deepest, mut least, mut refused) = (Vec::new(), 0, u64::MAX, None);
+    let mut smallest = usize::MAX;
     for preset in presets(wishes)? {
         let parameters = preset.build()?;
-        deepest = deepest.max(parameters.circuit_level());
-        if parameters.circuit_level() < design.depth() {
-            continue;
+        let degree = parameters.ring().degree();
+        if preset.bootstraps() {
+            deepest = usize::MAX;
+            // A smaller ring with enough levels is always cheaper than bootstraps.
+            if wishes.presets.is_empty() && degree > smallest {
+                continue;
+            }
+        } else {
+            deepest = deepest.max(parameters.circuit_level());
+            if parameters.circuit_level() < design.depth() {
+                continue;
+            }
+            smallest = smallest.min(degree);
         }
         let prices = Prices::new(&Encoder::new(&parameters));
         let model = CostModel::nominal(&parameters);
         for arrangement in arrangements(design, &parameters, wishes) {
-            let mut program = match Program::counted(design, &prices, arrangement) {
+            let mut program = match Program::priced(design, &prices, arrangement) {
                 Ok(program) => program,
                 // Level 0 of another preset may have more room for results.
                 Err(error) => {
@@ -107,12 +122,13 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
                     continue;
                 }
             };
-            let memory = program.stream(wishes.memory)?;
+            let memory = program.stream(&prices, design, wishes.memory)?;
             least = least.min(memory);
             if memory <= wishes.memory {
                 let (seconds, rows) = (program.seconds(&model), arrangement.batch as f64);
                 let price = if wishes.rows.is_some() { seconds } else { seconds / rows };
-                candidates.push(Candidate { parameters: parameters.clone(), arrangement, seconds, price });
+                let (parameters, schedule) = (parameters.clone(), program.schedule);
+                candidates.push(Candidate { parameters, arrangement, seconds, price, schedule });
             }
         }
     }
@@ -138,16 +154,18 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
     })
 }
 
-/// The presets that may be chosen.
+/// The presets that may be chosen, those that bootstrap last.
 fn presets(wishes: &Wishes) -> Result<Vec<&'static Preset>, NetworkError> {
     if !wishes.presets.is_empty() {
         return Ok(wishes.presets.iter().map(|name| Preset::find(name)).collect::<Result<_, _>>()?);
     }
     let is_for_circuits = |preset: &&Preset| {
-        let special = ["_boot_", "_linear_", "_query_"];
+        let special = ["_linear_", "_query_"];
         !preset.is_insecure() && !special.iter().any(|kind| preset.name.contains(kind))
     };
-    Ok(PRESETS.iter().filter(is_for_circuits).collect())
+    let mut presets: Vec<&Preset> = PRESETS.iter().filter(is_for_circuits).collect();
+    presets.sort_by_key(|preset| preset.bootstraps());
+    Ok(presets)
 }
 
 /// The batches that may be chosen: the one for the wanted rows, or all that need few vectors. One row has one order.

@@ -141,7 +141,7 @@ impl Design {
         &self.approximations
     }
 
-    /// Number of levels: the level of the inputs, if the results are at level 0.
+    /// Number of levels: the level of the inputs, if the results are at level 0 and nothing is bootstrapped.
     pub fn depth(&self) -> usize {
         self.network.inputs().iter().map(|(_, value)| self.levels[value.index()]).max().unwrap_or(0)
     }
@@ -288,18 +288,40 @@ impl Design {
         Ok((output, activation))
     }
 
+    /// Levels that each step uses.
+    pub(crate) fn depths(&self) -> Vec<usize> {
+        let depth = |(step, activation): (&Step, &Option<Activation>)| match activation {
+            Some(Activation::Power(n)) => n.next_power_of_two().trailing_zeros() as usize,
+            Some(Activation::Same(polynomial)) => polynomial.depth(),
+            Some(Activation::Each(all)) => all.iter().map(Polynomial::depth).max().unwrap_or(0),
+            None => usize::from(!matches!(step, Step::Input { .. })),
+        };
+        self.network.steps.iter().zip(&self.activations).map(depth).collect()
+    }
+
+    /// What a step computes, for people.
+    pub(crate) fn described(&self, value: ValueId) -> String {
+        let size = self.network.size(value);
+        match &self.network.steps[value.index()] {
+            Step::Input { name } => format!("input '{name}' of {size}"),
+            Step::Affine { terms, .. } => {
+                let from = terms.iter().map(|(value, _)| self.network.size(*value).to_string()).collect::<Vec<_>>();
+                format!("map from {} to {size}", from.join(" and "))
+            }
+            Step::Function { function, .. } => {
+                let own = self.approximations.iter().find(|approximation| approximation.value == value);
+                format!("{function:?} of degree {}", own.map_or(0, |approximation| approximation.degree))
+            }
+            Step::Product(..) => format!("product of {size}"),
+        }
+    }
+
     /// The level of each value, from the results at level 0 backwards.
     fn levels(&self) -> Vec<usize> {
-        let mut levels = vec![0; self.network.steps.len()];
+        let (mut levels, depths) = (vec![0; self.network.steps.len()], self.depths());
         for (index, step) in self.network.steps.iter().enumerate().rev() {
-            let depth = match &self.activations[index] {
-                Some(Activation::Power(n)) => n.next_power_of_two().trailing_zeros() as usize,
-                Some(Activation::Same(polynomial)) => polynomial.depth(),
-                Some(Activation::Each(all)) => all.iter().map(Polynomial::depth).max().unwrap_or(0),
-                None => usize::from(!matches!(step, Step::Input { .. })),
-            };
             for value in step.arguments() {
-                levels[value.index()] = levels[value.index()].max(levels[index] + depth);
+                levels[value.index()] = levels[value.index()].max(levels[index] + depths[index]);
             }
         }
         levels

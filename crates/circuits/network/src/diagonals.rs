@@ -208,12 +208,11 @@ pub(crate) fn plans(prices: &Prices, terms: &[Term<'_>], shape: Shape) -> Result
     let mut plans = vec![cheapest(prices, terms, shape, None)?];
     let longest = terms.iter().map(|term| term.layout.vectors() * term.layout.period()).max().unwrap_or(1);
     let limit = longest.max(2 * shape.size).next_multiple_of(positions);
-    let moved = match terms {
-        [term] if shape.may_move => placement::places(term.matrix, &term.layout, limit),
-        _ => None,
-    };
-    if let Some(moved) = moved {
-        plans.push(cheapest(prices, terms, shape, Some(&moved))?);
+    // Places that are good for one term are often good for the others: the terms of a residual sum have the same gaps.
+    for term in terms.iter().filter(|_| shape.may_move) {
+        if let Some(moved) = placement::places(term.matrix, &term.layout, limit) {
+            plans.push(cheapest(prices, terms, shape, Some(&moved))?);
+        }
     }
     Ok(plans)
 }

@@ -19,6 +19,7 @@ mod placement;
 mod planner;
 mod program;
 mod ranges;
+mod schedule;
 mod simulation;
 
 pub use choose::{Choice, Wishes, choose};
@@ -30,6 +31,6 @@ pub use layout::{Answer, Arrangement, Layout, Order, Port};
 pub use lower::{MAX_TABLE_ROWS, table_rows};
 pub use matrix::SparseMatrix;
 pub use network::{Network, NetworkBuilder, Step, ValueId};
-pub use program::Program;
+pub use program::{PlannedStep, Program};
 pub use ranges::{Interval, Ranges};
 pub use simulation::Simulation;

@@ -1,6 +1,6 @@
 //! The way from a design to a program.
 
-use unspoken_ckks::{Arithmetic, Cost, Simulated, Simulator};
+use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, CkksParameters, Cost, Simulated, Simulator, SlotValues};
 use unspoken_rlwe::KeyPlan;
 
 use crate::activation::Prepared;
@@ -12,6 +12,7 @@ use crate::layout::{Arrangement, Layout, Port};
 use crate::matrix::SparseMatrix;
 use crate::network::{Step, ValueId};
 use crate::program::{Operation, Program, encrypt_nothing};
+use crate::schedule::{Schedule, Scheduler, check_depths, slots};
 
 const PLAN: &str = "plan a program";
 
@@ -25,34 +26,76 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    pub(crate) fn plan(&self) -> Result<Program, NetworkError> {
-        let (design, parameters) = (self.design, self.prices.encoder().parameters());
+    /// Plans a program by a schedule, or by the best one.
+    pub(crate) fn plan(&self, schedule: Option<Schedule>) -> Result<Program, NetworkError> {
         self.check_room()?;
-        let network = design.network();
+        let (mut program, layouts) = match schedule {
+            Some(schedule) => self.scheduled(schedule)?,
+            None if self.parameters().bootstraps() => self.bootstrapped()?,
+            None => {
+                self.check_levels()?;
+                self.scheduled(Schedule::of_design(self.design))?
+            }
+        };
+        let (design, network) = (self.design, self.design.network());
+        let port = |(name, value): (&str, ValueId), bound: f64| {
+            Port::of(name, layouts[value.index()].clone(), design.encoding(value), bound)
+        };
+        program.input_ports = network.inputs().into_iter().map(|input| port(input, MOST_INPUT)).collect();
+        program.output_ports = network.outputs().into_iter().map(|output| port(output, design.bound())).collect();
+        if let Some(slots) = program.schedule.slots {
+            let bootstrap = Bootstrap::new(self.parameters(), slots, SlotValues::Real)?;
+            let bootstrapper = Bootstrapper::deferred(self.prices.encoder(), bootstrap)?;
+            program.prepared_bytes += bootstrapper.prepared_bytes();
+            program.bootstrapper = Some(bootstrapper);
+        }
+        program.count(self.prices, design)?;
+        Ok(program)
+    }
+
+    fn parameters(&self) -> &CkksParameters {
+        self.prices.encoder().parameters()
+    }
+
+    /// A program with bootstraps on the cheapest path. Its layouts decide how many slots they have; the layouts of maps
+    /// may be others at other levels, and bootstraps of all slots fit each.
+    fn bootstrapped(&self) -> Result<(Program, Vec<Layout>), NetworkError> {
+        check_depths(self.design, self.parameters())?;
+        let counted = Planner { values: false, ..*self };
+        let (mut fresh, layouts) = counted.scheduled(Schedule::of_fresh(self.design, self.parameters()))?;
+        let mut scheduler =
+            Scheduler { design: self.design, prices: self.prices, program: &mut fresh, layouts: &layouts };
+        let found = slots(layouts.iter());
+        let (program, layouts) = self.scheduled(scheduler.schedule(found)?)?;
+        let refreshed = program.schedule.refreshed.iter().flatten();
+        if slots(refreshed.map(|value| &layouts[value.index()])) <= found {
+            return Ok((program, layouts));
+        }
+        self.scheduled(scheduler.schedule(self.parameters().slots())?)
+    }
+
+    /// A program whose steps follow a schedule, with their layouts, before ports and counts.
+    fn scheduled(&self, schedule: Schedule) -> Result<(Program, Vec<Layout>), NetworkError> {
+        let network = self.design.network();
         let mut program = Program {
-            parameters: parameters.clone(),
+            parameters: self.parameters().clone(),
             arrangement: self.arrangement,
             steps: Vec::with_capacity(network.steps().len()),
-            levels: design.levels.clone(),
+            schedule,
+            bootstrapper: None,
             uses: network.uses(),
             inputs: network.inputs().into_iter().map(|(_, value)| value).collect(),
             outputs: network.outputs().into_iter().map(|(_, value)| value).collect(),
             input_ports: Vec::new(),
             output_ports: Vec::new(),
-            input_level: design.depth(),
+            planned: Vec::new(),
             prepared_bytes: 0,
             working_bytes: 0,
             keys: KeyPlan::new(),
             cost: Cost::default(),
         };
         let layouts = self.steps(&mut program)?;
-        let port = |(name, value): (&str, ValueId), bound: f64| {
-            Port::of(name, layouts[value.index()].clone(), design.encoding(value), bound)
-        };
-        program.input_ports = network.inputs().into_iter().map(|input| port(input, MOST_INPUT)).collect();
-        program.output_ports = network.outputs().into_iter().map(|output| port(output, design.bound())).collect();
-        program.count(self.prices.encoder())?;
-        Ok(program)
+        Ok((program, layouts))
     }
 
     /// Adds all steps, and returns the layouts of their results. Each step runs once without values, which tells the
@@ -60,11 +103,17 @@ impl Planner<'_> {
     fn steps(&self, program: &mut Program) -> Result<Vec<Layout>, NetworkError> {
         let simulator = Simulator::counting(self.prices.encoder());
         let (mut layouts, mut found) = (Vec::<Layout>::new(), Vec::<Vec<Simulated>>::new());
-        for index in 0..program.levels.len() {
+        for index in 0..program.schedule.levels.len() {
+            // A bootstrap keeps the scale.
+            for value in &program.schedule.refreshed[index] {
+                for vector in &mut found[value.index()] {
+                    *vector = simulator.encrypt(&[], program.parameters.circuit_level(), simulator.scale(vector))?;
+                }
+            }
             let scale = |value: ValueId| found[value.index()].first().map_or(1.0, |vector| simulator.scale(vector));
             let (step, layout) = self.step(program, ValueId(index), &layouts, scale)?;
             found.push(match step {
-                Operation::Input => encrypt_nothing(&simulator, &layout, program.input_level)?,
+                Operation::Input => encrypt_nothing(&simulator, &layout, program.schedule.input_level)?,
                 _ => program.result(&simulator, &step, index, |value| Ok(&found[value.index()]))?,
             });
             program.steps.push(step);
@@ -134,7 +183,7 @@ impl Planner<'_> {
         Shape {
             size: self.design.network().size(value),
             arrangement: self.arrangement,
-            level: program.levels[value.index()] + 1,
+            level: program.schedule.levels[value.index()] + 1,
             is_used: program.uses[value.index()] > as_output,
             may_move: self.may_move(value),
         }
@@ -195,15 +244,20 @@ impl Planner<'_> {
             })
     }
 
-    /// Checks levels, batch and the room at level 0.
-    fn check_room(&self) -> Result<(), NetworkError> {
-        let (design, parameters) = (self.design, self.prices.encoder().parameters());
-        let (levels, found) = (design.depth(), parameters.circuit_level());
+    /// Checks levels where nothing is bootstrapped.
+    fn check_levels(&self) -> Result<(), NetworkError> {
+        let (levels, found) = (self.design.depth(), self.parameters().circuit_level());
         if found < levels {
-            let found = format!("preset {} of {found} levels", parameters.name());
-            let needed = format!("{levels} levels; use a deeper preset, allow larger errors or fewer steps");
+            let found = format!("preset {} of {found} levels", self.parameters().name());
+            let needed = format!("{levels} levels; use a deeper preset or one that bootstraps, or allow larger errors");
             return Err(NetworkError::mismatch(PLAN, found, needed));
         }
+        Ok(())
+    }
+
+    /// Checks the batch and the room at level 0.
+    fn check_room(&self) -> Result<(), NetworkError> {
+        let (design, parameters) = (self.design, self.parameters());
         let room = parameters.log2_modulus(0) - parameters.scale().log2() - 1.0;
         if design.bound().log2() >= room {
             let found = format!("results up to 2^{:.1} times their ranges", design.bound().log2());

@@ -8,20 +8,31 @@ use common::{design, mlp, rows};
 use memory::{Checks, Server, own_parameters, peak};
 use unspoken_network::{Arrangement, Function, Options, Order, Program};
 
-const PRESET: &str = "insecure_n11_depth12_scale40";
-
 #[test]
 fn estimates_bound_what_is_allocated() {
     let mut checks = Checks::default();
-    let network = mlp(&[20, 48, 48, 5], Function::Silu);
+    let consecutive = Arrangement { batch: 64, order: Order::Consecutive };
+    let cases = [(1.into(), 2.6), (16.into(), 2.0), (64.into(), 2.0), (consecutive, 2.5)];
+    check(&mut checks, &[20, 48, 48, 5], "insecure_n11_depth12_scale40", &cases);
+    // Bootstraps of one vector, and of four together.
+    check(
+        &mut checks,
+        &[20, 48, 48, 48, 48, 48, 5],
+        "insecure_n11_boot_depth15_scale40",
+        &[(16.into(), 2.0), (64.into(), 2.0)],
+    );
+    checks.finish();
+}
+
+fn check(checks: &mut Checks, sizes: &[usize], preset: &str, cases: &[(Arrangement, f64)]) {
+    let network = mlp(sizes, Function::Silu);
     let table = rows(64, 20, 1);
     let design = design(&network, &[table.view()], &Options::default());
-    let parameters = own_parameters(PRESET);
-    let consecutive = Arrangement { batch: 64, order: Order::Consecutive };
-    for (arrangement, slack) in [(1.into(), 2.6), (16.into(), 2.0), (64.into(), 2.0), (consecutive, 2.5)] {
+    let parameters = own_parameters(preset);
+    for &(arrangement, slack) in cases {
         let program = Program::new(&design, &parameters, arrangement).unwrap();
         let vectors = program.inputs()[0].layout().vectors();
-        let server = Server::new(PRESET, program.key_plan(), vectors, (program.input_level(), program.scale()));
+        let server = Server::new(preset, program.key_plan(), vectors, (program.input_level(), program.scale()));
         // The first run encodes the weights, so its peak includes prepared and working bytes.
         let run = || {
             let program = Program::new(&design, server.encoder.parameters(), arrangement).unwrap();
@@ -29,7 +40,11 @@ fn estimates_bound_what_is_allocated() {
             (program, answer)
         };
         let ((program, _), measured) = peak(run);
-        checks.check(&format!("{arrangement:?}"), measured, program.prepared_bytes() + program.working_bytes(), slack);
+        checks.check(
+            &format!("{arrangement:?}, {} bootstraps", program.bootstraps()),
+            measured,
+            program.prepared_bytes() + program.working_bytes(),
+            slack,
+        );
     }
-    checks.finish();
 }

@@ -27,8 +27,8 @@ mod worst_case;
 
 pub use arithmetic::Arithmetic;
 pub use bootstrap::{
-    Bootstrap, BootstrapEstimate, BootstrapPhase, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues,
-    SubringBootstrap, SubringBootstrapper,
+    Bootstrap, BootstrapEstimate, BootstrapPhase, Bootstrapper, CoefficientMatrix, DimensionPlaces, RefreshArithmetic,
+    SlotValues, SubringBootstrap, SubringBootstrapper,
 };
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};

@@ -259,6 +259,11 @@ impl CkksParameters {
         self.0.bootstrap
     }
 
+    /// Whether the set is made for bootstraps of vectors, and not for those of subring queries alone.
+    pub fn bootstraps(&self) -> bool {
+        self.bootstrap().is_some_and(|literal| literal.slots_to_coeffs > 0)
+    }
+
     /// `log2` of a bound on the probability that a bootstrap of a ciphertext fails. `None` for parameters without
     /// bootstrapping: levelled arithmetic has noise, which the simulator predicts, but no failure event.
     pub fn log2_failure(&self) -> Option<f64> {

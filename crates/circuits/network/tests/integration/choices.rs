@@ -118,11 +118,12 @@ fn wishes_of(preset: &str) -> Vec<String> {
 }
 
 #[test]
-fn networks_deeper_than_all_presets_are_refused_with_numbers() {
+fn networks_deeper_than_the_presets_are_refused_with_numbers() {
     let network = mlp(&[4; 12], Function::Tanh);
     let table = rows(60, 4, 1);
     let design = design(&network, &[table.view()], &Options::default());
-    let refused = choose(&design, &[table.view()], &Wishes::default()).err().unwrap().to_string();
+    let wishes = Wishes { presets: wishes_of("n16_depth33_scale35"), ..Wishes::default() };
+    let refused = choose(&design, &[table.view()], &wishes).err().unwrap().to_string();
     assert!(
         refused.contains("up to 33 levels") && refused.contains(&format!("{} levels", design.depth())),
         "{refused}"

@@ -163,12 +163,12 @@ fn weights_that_are_not_kept_give_the_same_results() {
     for batch in [1, 4] {
         let plan = || Program::new(&design, client.parameters(), batch).unwrap();
         let kept = plan();
-        let streamed = plan().within(kept.memory() - 1).unwrap();
+        let streamed = plan().within(&design, kept.memory() - 1).unwrap();
         assert!(streamed.prepared_bytes() < kept.prepared_bytes() && streamed.memory() < kept.memory());
         assert!(streamed.cost().encoded > kept.cost().encoded);
         assert_eq!(streamed.key_plan(), kept.key_plan());
-        assert_eq!(plan().within(kept.memory()).unwrap().prepared_bytes(), kept.prepared_bytes());
-        assert!(plan().within(1 << 20).is_err());
+        assert_eq!(plan().within(&design, kept.memory()).unwrap().prepared_bytes(), kept.prepared_bytes());
+        assert!(plan().within(&design, 1 << 20).is_err());
         let rows = table.slice(s![..batch, ..]);
         let expected = &network.run(&[rows]).unwrap()[0];
         let found = [&kept, &streamed].map(|program| client.run(program, &[rows]).swap_remove(0).values);

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bootstraps;
 mod choices;
 mod layouts;
 mod lowered;

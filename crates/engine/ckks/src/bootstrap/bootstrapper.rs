@@ -25,13 +25,9 @@ impl Bootstrapper {
     /// # Errors
     /// As for [`LinearTransform::new`].
     pub fn new(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
-        let slots_to_coeffs = encode(encoder, &plan.slots_to_coeffs)?;
-        let working_bytes = plan.working_bytes(encoder, true)?;
-        Ok(Bootstrapper {
-            slots_to_coeffs: Some(slots_to_coeffs),
-            working_bytes,
-            ..Self::from_coefficients(encoder, plan)?
-        })
+        let bootstrapper = Self::deferred(encoder, plan)?;
+        bootstrapper.encode(encoder)?;
+        Ok(bootstrapper)
     }
 
     /// As [`Bootstrapper::new`], without the map from slots to coefficients. The result supports all operations except
@@ -40,15 +36,46 @@ impl Bootstrapper {
     /// # Errors
     /// As for [`LinearTransform::new`].
     pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
-        let working_bytes = plan.working_bytes(encoder, false)?;
-        let coeffs_to_slots = encode(encoder, &plan.coeffs_to_slots)?;
+        let bootstrapper = Self::planned(encoder, plan, false)?;
+        bootstrapper.encode(encoder)?;
+        Ok(bootstrapper)
+    }
+
+    /// As [`Bootstrapper::new`], but defers the encoding of the matrices to [`Bootstrapper::encode`] or the first
+    /// bootstrap. A simulator never encodes.
+    ///
+    /// # Errors
+    /// If the encoder has other parameters.
+    pub fn deferred(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
+        Self::planned(encoder, plan, true)
+    }
+
+    fn planned(encoder: &Encoder, plan: Bootstrap, from_slots: bool) -> Result<Self, CkksError> {
+        let working_bytes = plan.working_bytes(encoder, from_slots)?;
+        let deferred = |maps: &[LinearPlan]| maps.iter().cloned().map(LinearTransform::deferred).collect();
+        Ok(Bootstrapper {
+            slots_to_coeffs: from_slots.then(|| deferred(&plan.slots_to_coeffs)),
+            raised: RaisedTransform::deferred(plan.raised.clone()),
+            coeffs_to_slots: deferred(&plan.coeffs_to_slots),
+            plan,
+            working_bytes,
+            works: Works::new(),
+        })
+    }
+
+    /// Encodes the matrices, unless that was done, and takes working memory from the system.
+    ///
+    /// # Errors
+    /// As for [`LinearTransform::new`].
+    pub fn encode(&self, encoder: &Encoder) -> Result<(), CkksError> {
         // The memory of the map that needs the most, so that the first bootstrap is not slower than others.
-        let (ring, top) = (plan.parameters.ring(), plan.raised_level());
-        let basis = ring.switching_basis(plan.parameters.basis(top));
-        let live = plan.coeffs_to_slots.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
+        let (ring, top) = (self.plan.parameters.ring(), self.plan.raised_level());
+        let basis = ring.switching_basis(self.plan.parameters.basis(top));
+        let live = self.plan.coeffs_to_slots.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
         ring.reserve(basis, live as usize / ring.poly_bytes(basis));
-        let raised = RaisedTransform::new(encoder, plan.raised.clone())?;
-        Ok(Bootstrapper { slots_to_coeffs: None, raised, coeffs_to_slots, plan, working_bytes, works: Works::new() })
+        self.raised.encode(encoder)?;
+        let mut maps = self.slots_to_coeffs.iter().flatten().chain(&self.coeffs_to_slots);
+        maps.try_for_each(|map| map.encode(encoder))
     }
 
     /// Its plan.

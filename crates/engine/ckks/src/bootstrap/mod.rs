@@ -47,5 +47,5 @@ pub use self::bootstrapper::Bootstrapper;
 pub use self::estimate::BootstrapEstimate;
 pub use self::plan::{Bootstrap, SlotValues};
 pub use self::product::{CoefficientMatrix, DimensionPlaces};
-pub use self::run::BootstrapPhase;
+pub use self::run::{BootstrapPhase, RefreshArithmetic};
 pub use self::subring::{SubringBootstrap, SubringBootstrapper};

@@ -417,6 +417,26 @@ impl Bootstrap {
     }
 }
 
+/// Arithmetic that bootstraps: a circuit written against it runs encrypted and in the clear, as with [`Arithmetic`].
+pub trait RefreshArithmetic: Arithmetic {
+    /// [`Bootstrapper::refresh_many`]. A simulator follows the plan, and counts all errors of the bootstrap as noise:
+    /// the exact slots of a result are those of the input, without the errors of the sine.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh_many`].
+    fn refresh_many(
+        &self,
+        bootstrapper: &Bootstrapper,
+        inputs: &[&Self::Vector],
+    ) -> Result<Vec<Self::Vector>, CkksError>;
+}
+
+impl RefreshArithmetic for Evaluator<'_> {
+    fn refresh_many(&self, bootstrapper: &Bootstrapper, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
+        bootstrapper.refresh_many(self, inputs)
+    }
+}
+
 impl Bootstrapper {
     /// Bootstraps slots. The input is at [`Bootstrap::input_level`] or above, and its scale is within a factor of two
     /// of the parameters' scale. The result is at [`Bootstrap::output_level`] with the same scale as the input. Values

@@ -131,12 +131,17 @@ impl RaisedPlan {
 pub(crate) struct RaisedTransform(LinearTransform);
 
 impl RaisedTransform {
-    /// Encodes the diagonals.
+    /// Defers the encoding to [`RaisedTransform::encode`] or the first [`RaisedTransform::apply`].
+    pub(crate) fn deferred(plan: RaisedPlan) -> Self {
+        RaisedTransform(LinearTransform::deferred(plan.plan))
+    }
+
+    /// Encodes the diagonals, unless that was done.
     ///
     /// # Errors
     /// As for [`LinearTransform::new`].
-    pub(crate) fn new(encoder: &Encoder, plan: RaisedPlan) -> Result<Self, CkksError> {
-        Ok(RaisedTransform(LinearTransform::new(encoder, plan.plan)?))
+    pub(crate) fn encode(&self, encoder: &Encoder) -> Result<(), CkksError> {
+        self.0.encode(encoder)
     }
 
     /// Bytes of memory it takes.

@@ -1,5 +1,7 @@
 //! The steps of bootstraps that no other circuit has.
 
+use std::sync::Arc;
+
 use num_complex::Complex64;
 use unspoken_ring::{Basis, ERROR_SIGMA};
 use unspoken_rlwe::{EncapsulationLiteral, KeyKind, SubringQueryParameters};
@@ -7,10 +9,18 @@ use unspoken_rlwe::{EncapsulationLiteral, KeyKind, SubringQueryParameters};
 use super::simulated::{Overflow, Simulated};
 use super::{RANGE_TOLERANCE, Simulator, Step, check_components, derive, map, plus, rotated};
 use crate::arithmetic::Arithmetic;
+use crate::bootstrap::{Bootstrapper, RefreshArithmetic};
 use crate::cost::Cost;
 use crate::error::CkksError;
 use crate::linear::{LinearSums, RaisedPlan};
 use crate::memory;
+
+impl RefreshArithmetic for Simulator {
+    fn refresh_many(&self, bootstrapper: &Bootstrapper, inputs: &[&Simulated]) -> Result<Vec<Simulated>, CkksError> {
+        let results = bootstrapper.plan().simulate_refresh_many(self, inputs)?.into_iter().zip(inputs);
+        Ok(results.map(|(result, input)| Simulated { exact: Arc::clone(&input.exact), ..result }).collect())
+    }
+}
 
 impl Simulator {
     /// As [`Simulator::encrypt`], but encodes real values into the coefficients of the polynomial.

@@ -12,7 +12,8 @@ use super::tables;
 ///
 /// `unspoken serve --model DIR` serves what it writes; `unspoken ask` asks it. The calibration has rows like those of
 /// clients: they decide the ranges in which polynomials replace functions. A part of the model that cannot be served
-/// is named before any work. Without --preset the one with the fewest predicted seconds is chosen.
+/// is named before any work. Without --preset the one with the fewest predicted seconds is chosen; one that bootstraps,
+/// if the model needs more levels than others have.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// ONNX file, as torch.onnx.export and skl2onnx write it
@@ -42,7 +43,7 @@ pub struct Arguments {
     /// Memory of weights, keys of one client, and one run, at most, in MiB
     #[arg(long, value_name = "MIB", default_value_t = CompileOptions::DEFAULT.memory_mib)]
     memory_mib: u64,
-    /// Show each function with its polynomial
+    /// Show each function with its polynomial, and the places of bootstraps with their predicted seconds
     #[arg(long)]
     explain: bool,
     /// Print one JSON object

@@ -121,8 +121,13 @@ fn no_other_placement_is_cheaper() {
                 assert!((seconds - path.seconds).abs() < 1e-9);
             }
             solved += usize::from(!paths.is_empty());
+            // Few states: legal, and never cheaper than the best.
+            let least = paths.iter().map(|path| path.seconds).fold(f64::INFINITY, f64::min);
+            assert_eq!(segment.cheapest_within(start, 1000).map_or(f64::INFINITY, |path| path.seconds), least);
+            if let Some(narrow) = segment.cheapest_within(start, 2) {
+                assert!(segment.replay(start, &narrow).is_ok() && narrow.seconds >= least);
+            }
             if let Some(greedy) = segment.greedy(start) {
-                let least = paths.iter().map(|path| path.seconds).fold(f64::INFINITY, f64::min);
                 assert!(segment.replay(start, &greedy).is_ok() && least <= greedy.seconds);
                 better += usize::from(least < greedy.seconds);
             }

@@ -1,13 +1,4 @@
-//! Levels of tensors and places of bootstraps: a shortest path, exact under the cost model. Planners describe a pass as
-//! [`Segment`]s; a pass follows the [`Path`]s that [`chain`] finds.
-//!
-//! A state is a position in the order of the steps and the level of each live tensor. Lowering a tensor is free. So a
-//! state is dropped if another state at the same position costs no more and has no tensor at a lower level, or costs no
-//! more after bootstraps of its lower tensors. A path refreshes a tensor only just before a step that takes it: an
-//! earlier refresh costs the same and allows nothing more.
-//!
-//! Layers are joined at the level of the residual stream. Tests compare paths with an exhaustive search, and replay
-//! them. The encrypted pass describes itself to it and follows the path.
+#![doc = include_str!("../README.md")]
 
 use std::collections::HashMap;
 
@@ -114,6 +105,18 @@ impl Segment {
     /// For each level, the cheapest path from the input at `start` to the output at exactly that level, unless a path
     /// that ends higher costs no more.
     pub fn cheapest(&self, start: usize) -> Vec<Path> {
+        self.search(start, usize::MAX)
+    }
+
+    /// The cheapest path from the input at `start` to the output at any level, followed with at most `most` states
+    /// after each step: exact if there are never more. `None` if it finds none.
+    pub fn cheapest_within(&self, start: usize, most: usize) -> Option<Path> {
+        self.search(start, most).into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    }
+
+    /// The paths of [`Segment::cheapest`]. Of more than `most` states after a step those are followed that cost the
+    /// least, where a level of a tensor is worth its share of a bootstrap.
+    fn search(&self, start: usize, most: usize) -> Vec<Path> {
         let mut arena = vec![Reached { seconds: 0.0, before: 0, choice: None }];
         let mut states: Vec<(Vec<usize>, usize)> = vec![(vec![start], 0)];
         let mut live = vec![self.input];
@@ -130,8 +133,12 @@ impl Segment {
                     }
                 });
             }
-            states = self
-                .undominated(&next, found)
+            let mut kept = self.undominated(&next, found);
+            if kept.len() > most {
+                kept.sort_by(|a, b| self.worth(&next, a).total_cmp(&self.worth(&next, b)));
+                kept.truncate(most);
+            }
+            states = kept
                 .into_iter()
                 .map(|(levels, reached)| {
                     arena.push(reached);
@@ -239,12 +246,7 @@ impl Segment {
     ) {
         let level_of = |tensor: usize| live.binary_search(&tensor).map_or(0, |place| levels[place]);
         let before: Vec<usize> = step.inputs.iter().map(|&tensor| level_of(tensor)).collect();
-        for mask in 0..1usize << step.inputs.len() {
-            let refreshed: Vec<bool> = (0..step.inputs.len()).map(|input| mask >> input & 1 == 1).collect();
-            let possible = |(input, &refreshed): (usize, &bool)| !refreshed || before[input] >= self.ladder.entry;
-            if !refreshed.iter().enumerate().all(possible) {
-                continue;
-            }
+        for refreshed in self.refreshes(step, &before) {
             let at = |input: usize| if refreshed[input] { self.ladder.top } else { before[input] };
             let at: Vec<usize> = (0..before.len()).map(at).collect();
             let paid = step.inputs.iter().zip(&refreshed).filter(|(_, refreshed)| **refreshed);
@@ -266,6 +268,39 @@ impl Segment {
                 }
             }
         }
+    }
+}
+
+impl Segment {
+    /// Seconds of a state, and of the parts of bootstraps that raise its tensors to the top.
+    fn worth(&self, live: &[usize], (levels, reached): &(Vec<usize>, Reached)) -> f64 {
+        let Ladder { entry, top } = self.ladder;
+        let share = |(&tensor, &level): (&usize, &usize)| {
+            let seconds = self.refresh[tensor];
+            if seconds.is_finite() { seconds * (top - level) as f64 / (top - entry).max(1) as f64 } else { 0.0 }
+        };
+        reached.seconds + live.iter().zip(levels).map(share).sum::<f64>()
+    }
+
+    /// The sets of inputs of a step, at these levels, that are worth a refresh before it: for some way, all inputs that
+    /// are too low for a working level. A refresh of another input can wait for a later step.
+    fn refreshes(&self, step: &Step, before: &[usize]) -> Vec<Vec<bool>> {
+        let possible =
+            |input: usize| before[input] >= self.ladder.entry && self.refresh[step.inputs[input]].is_finite();
+        let mut sets = vec![vec![false; before.len()]];
+        for how in &step.ways {
+            let room = |input: usize| before[input] as i64 - how.above[input] as i64;
+            for limit in 0..before.len() {
+                let set: Vec<bool> = (0..before.len()).map(|input| room(input) <= room(limit)).collect();
+                if set.iter().enumerate().all(|(input, refreshed)| !refreshed || possible(input)) {
+                    sets.push(set);
+                }
+            }
+        }
+        // The last input first, so that equal costs always give the same plan.
+        sets.sort_by(|a, b| a.iter().rev().cmp(b.iter().rev()));
+        sets.dedup();
+        sets
     }
 }
 
