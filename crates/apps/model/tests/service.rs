@@ -185,14 +185,18 @@ fn deep_models_are_bootstrapped() {
     let options = Options { kink_error: 2f64.powi(-11), most_degree: 255, ..Options::default() };
     let presets = vec!["insecure_n11_boot_depth10_scale50".to_owned()];
     let wishes = Wishes { presets, rows: Some(8), ..Wishes::default() };
-    let (compiled, report) = CompiledModel::compile(&model, &views, options, &wishes).unwrap();
+    let compiled = CompiledModel::compile(&model, &views, options, &wishes).unwrap();
+    let report = &compiled.report;
     let bootstraps: usize = report.bootstraps.iter().map(|one| one.vectors).sum();
     println!("{bootstraps} bootstraps, {:?}", report.bootstraps);
-    assert!(bootstraps > 0 && report.bootstraps.iter().all(|one| one.seconds > 0.0 && one.seconds < report.seconds));
+    assert!(
+        bootstraps > 0
+            && report.bootstraps.iter().all(|one| one.seconds > 0.0 && one.seconds < report.seconds_on_one_core)
+    );
     let directory = tempfile::tempdir().unwrap();
     compiled.save(directory.path()).unwrap();
     let mut served = serve(&CompiledModel::load(directory.path()).unwrap());
-    assert!(served.server.prepared_bytes() >= report.memory[0]);
+    assert!(served.server.prepared_bytes() >= report.weight_bytes);
     let tables = rows(&model, 5, 77);
     let asked: Vec<Row> = (0..5).map(|at| row(&tables, at)).collect();
     let predicted = ask(&mut served, &asked);
