@@ -83,13 +83,12 @@ impl ClientHalf for ModelClient {
         Ok(self.description.header().pack(vectors.iter().map(encrypt).collect::<Result<_, _>>()?))
     }
 
+    fn check_answer(&self, answer: &[u8], _rows: usize) -> Result<(), ModelError> {
+        self.unpacked(answer).map(drop)
+    }
+
     fn read(&self, answer: &[u8], rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
-        let description = &self.description;
-        let count = description.answer_vectors();
-        let vectors = description.header().unpack("answer", answer, description.answer_bytes(), count)?;
-        if vectors.len() != count {
-            return Err(ProtocolError::mismatch("answer", format!("{} vectors", vectors.len()), count).into());
-        }
+        let (description, vectors) = (&self.description, self.unpacked(answer)?);
         let opened = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<_>, _>>()?;
         let (mut rest, mut results) = (opened.as_slice(), Vec::new());
         for port in description.results() {
@@ -106,6 +105,16 @@ impl ClientHalf for ModelClient {
 }
 
 impl ModelClient {
+    /// The vectors of an answer.
+    fn unpacked(&self, answer: &[u8]) -> Result<Vec<Vec<u8>>, ModelError> {
+        let count = self.description.answer_vectors();
+        let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes(), count)?;
+        if vectors.len() != count {
+            return Err(ProtocolError::mismatch("answer", format!("{} vectors", vectors.len()), count).into());
+        }
+        Ok(vectors)
+    }
+
     /// The outputs of a row.
     fn predicted(&self, results: &[Array2<f64>], row: usize) -> Result<Predicted, ModelError> {
         let of_row = |(result, values): (usize, &Array2<f64>)| {

@@ -6,11 +6,12 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
-use unspoken_model::{CompiledModel, Interface, Report};
+use unspoken_model::{CompiledModel, InputShape, Interface, Report};
 use unspoken_network::{Approximation, Options, Wishes};
 use unspoken_onnx::Network;
 
-use super::tables;
+use super::tables::{self, Tables};
+use crate::progress::note;
 
 /// Compile an ONNX model for private predictions
 ///
@@ -65,7 +66,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     anyhow::ensure!(!insecure, "--preset: found an insecure set, needed one of 128 bits; `unspoken params` lists them");
     let model = Network::load(&arguments.model).with_context(|| arguments.model.display().to_string())?;
     let interface = Interface::of(&model)?;
-    let rows = tables::read(&arguments.calibration, &interface.inputs).context("--calibration")?;
+    let Tables { rows, columns } = tables::read(&arguments.calibration, &interface.inputs).context("--calibration")?;
+    let elements = names_for_clients(&interface.inputs, columns);
     let views: Vec<_> = rows.iter().map(|table| table.view()).collect();
     let options = Options {
         margin: arguments.margin,
@@ -80,6 +82,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ..Wishes::default()
     };
     let (compiled, report) = CompiledModel::compile(&model, &views, options, &wishes)?;
+    let compiled = compiled.with_elements(elements)?;
     compiled.save(&arguments.out)?;
     let seconds = start.elapsed().as_secs_f64();
     match arguments.json {
@@ -87,6 +90,25 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         false => describe(arguments, &compiled, &report, (rows[0].nrows(), seconds)),
     }
     Ok(())
+}
+
+/// The names of columns that clients will see; none for an input whose columns have no names that fit.
+fn names_for_clients(inputs: &[InputShape], columns: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let checked = |(input, elements): (&InputShape, Vec<String>)| {
+        // The name of such an input is that of its column.
+        if elements.len() == 1 && elements[0] == input.name {
+            return Vec::new();
+        }
+        let named = InputShape { elements, ..input.clone() };
+        match named.check_elements() {
+            Ok(()) => named.elements,
+            Err(error) => {
+                note(&format!("warning     clients see no names of columns: {error}"));
+                Vec::new()
+            }
+        }
+    };
+    inputs.iter().zip(columns).map(checked).collect()
 }
 
 fn object(model: &CompiledModel, report: &Report, seconds: f64) -> Value {
