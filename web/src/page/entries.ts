@@ -143,7 +143,8 @@ export function textEntry(input: ModelInput, clip: () => boolean): Entry {
       hint(field.value.trim() === "" ? help : (error as Error).message, field.value.trim() !== "");
     }
   };
-  field.addEventListener("change", refresh);
+  // Not when the field is left: the button that is clicked then would move away.
+  field.addEventListener("input", refresh);
   return {
     shown: element("label", {}, input.name, field, hint(help, false)),
     numbers() {

@@ -10,7 +10,7 @@ import { sizeOfPicture } from "./pixels.js";
 import { questionView } from "./question.js";
 
 /** An input with more numbers has one field for all. */
-const MAX_FIELDS = 64;
+const MAX_FIELDS = 32;
 /** Numbers of an output that are shown. */
 const SHOWN = 10;
 
@@ -62,8 +62,9 @@ function shown(output: ModelOutput): HTMLElement {
   const { name, values, labels } = output;
   const numbers = values.filter((value) => typeof value === "number");
   const label = (at: number): string => labels?.[at] ?? String(at);
-  if (areProbabilities(numbers) && numbers.length === values.length) {
-    const order = numbers.map((value, at) => ({ value, label: label(at) })).sort((a, b) => b.value - a.value);
+  const probabilities = numbers.length === values.length ? probabilitiesOf(numbers) : undefined;
+  if (probabilities !== undefined) {
+    const order = probabilities.map((value, at) => ({ value, label: label(at) })).sort((a, b) => b.value - a.value);
     return element(
       "div",
       {},
@@ -101,9 +102,13 @@ function more(count: number): HTMLElement[] {
   return count > SHOWN ? [element("p", { class: "help" }, `and ${count - SHOWN} more`)] : [];
 }
 
-function areProbabilities(numbers: number[]): boolean {
-  const sum = numbers.reduce((sum, value) => sum + value, 0);
-  return numbers.length > 1 && numbers.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 1e-3;
+/** The probabilities that numbers or their exponentials are, if they are any: those of several classes, with sum 1. */
+function probabilitiesOf(numbers: number[]): number[] | undefined {
+  const areProbabilities = (values: number[]): boolean => {
+    const sum = values.reduce((sum, value) => sum + value, 0);
+    return values.length > 1 && values.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 1e-3;
+  };
+  return [numbers, numbers.map(Math.exp)].find(areProbabilities);
 }
 
 /** A value for people: numbers have noise in their last digits. */

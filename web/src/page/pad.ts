@@ -120,8 +120,10 @@ export class Pad {
       canvas.focus();
       canvas.setPointerCapture(event.pointerId);
       pen.beginPath();
-      pen.moveTo(...at(event));
-      pen.lineTo(...at(event));
+      const [x, y] = at(event);
+      pen.moveTo(x, y);
+      // A line without length draws no dot.
+      pen.lineTo(x + 0.1, y);
       pen.stroke();
       this.#isDrawn = true;
     });

@@ -3,7 +3,7 @@
 import type { ModelInput } from "../index.js";
 
 /** A side of a picture has so many pixels, at least: smaller inputs are tables of numbers. */
-const MIN_SIDE = 8;
+const MIN_SIDE = 6;
 
 /** The size of a picture. */
 export interface Size {
