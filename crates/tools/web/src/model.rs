@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unspoken_model::{Description, Input, Row};
-use unspoken_onnx::{Answer, Labels};
+use unspoken_onnx::Answer;
 use wasm_bindgen::prelude::*;
 
 use crate::failure::Failure;
@@ -147,19 +147,11 @@ pub(crate) fn outputs_of(description: &Description, answers: Vec<Answer>) -> Vec
             Answer::Numbers(array) => (numbers(array), None),
             Answer::Integers(array) => (array.iter().copied().map(Value::from).collect(), None),
             Answer::Texts(array) => (array.iter().cloned().map(Value::Text).collect(), None),
-            Answer::Scores { labels, numbers: array } => (numbers(array), Some(texts(labels))),
+            Answer::Scores { labels, numbers: array } => (numbers(array), Some(labels.into_texts())),
         };
         Output { name: output.name.clone(), shape: output.shape.clone(), values, labels }
     };
     description.outputs().as_slice().iter().zip(answers).map(of).collect()
-}
-
-/// Labels as texts.
-fn texts(labels: Labels) -> Vec<String> {
-    match labels {
-        Labels::Integers(labels) => labels.iter().map(ToString::to_string).collect(),
-        Labels::Texts(labels) => labels,
-    }
 }
 
 #[cfg(test)]
