@@ -115,7 +115,7 @@ static void check_facts(void)
 
 static void check_requests(void)
 {
-    double row[2 * WIDTH] = {5, 3, 4, 1, 5, 3, 4, 1};
+    double row[2 * WIDTH] = {6, 3.5, 4, 1, 6, 3.5, 4, 1};
     const uint8_t *bytes, *label;
     const float *numbers;
     size_t length, others, most = 0;
