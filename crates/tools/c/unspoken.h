@@ -10,8 +10,8 @@
  *
  * Threads: functions may be called from any thread. A client that is in use by a call refuses others meanwhile with
  * UNSPOKEN_STATUS_BUSY, also calls from its own callbacks. Requests, records, hits and predictions are never changed,
- * so several threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads of its own,
- * which stay until the process ends.
+ * so several threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads
+ * of its own, which stay until the process ends.
  *
  * Errors: no function lets a panic through. After UNSPOKEN_STATUS_INTERNAL the client has lost its state: free it.
  *
@@ -197,8 +197,9 @@ enum UnspokenStatus unspoken_key_bytes(const struct UnspokenClient *client, uint
 
 /**
  * Makes evaluation keys, which the service needs for the answers: of retrieval up to 105 MB, of a model more. A client
- * that searches has none: it registers with 24 bytes. `write` receives their bytes, in chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes
- * other keys for the same secret; all of them are as good.
+ * that searches has none: it registers with 24 bytes. `write` receives their bytes, in chunks of at most 65536. Their
+ * BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes other keys for the same secret; all
+ * of them are as good.
  *
  * # Safety
  * `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
@@ -533,8 +534,8 @@ enum UnspokenStatus unspoken_model_open(const struct UnspokenClient *client,
 
 /**
  * Writes the secret, to be stored, to a buffer of `capacity` bytes, and its length to `length`: some kilobytes. If the
- * buffer is too short, UNSPOKEN_STATUS_ARGUMENT is returned and only the length is written; `secret` may be NULL with a
- * capacity of 0. Anyone who has the secret can read the questions. Wipe the buffer.
+ * buffer is too short, UNSPOKEN_STATUS_ARGUMENT is returned and only the length is written; `secret` may be NULL with
+ * a capacity of 0. Anyone who has the secret can read the questions. Wipe the buffer.
  *
  * # Safety
  * `client` is not freed; `secret` has room for `capacity` bytes; `length` is valid.
@@ -572,8 +573,8 @@ enum UnspokenStatus unspoken_model_input(const struct UnspokenClient *client,
                                          size_t *table_rows);
 
 /**
- * Writes the name of an element of input `number`, such as that of a column, as unspoken_model_input writes a name, and
- * the least and the greatest number that may be asked to `low` and `high`. The name is empty if it has none.
+ * Writes the name of an element of input `number`, such as that of a column, as unspoken_model_input writes a name,
+ * and the least and the greatest number that may be asked to `low` and `high`. The name is empty if it has none.
  *
  * # Safety
  * `client` is not freed; `name` has room for `capacity` bytes; `low` and `high` are valid.
@@ -587,8 +588,8 @@ enum UnspokenStatus unspoken_model_element(const struct UnspokenClient *client,
                                            double *high);
 
 /**
- * Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of it
- * has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
+ * Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of
+ * it has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
  *
  * # Safety
  * `client` is not freed; `name` has room for `capacity` bytes; `size` is valid.
@@ -600,10 +601,10 @@ enum UnspokenStatus unspoken_model_output(const struct UnspokenClient *client,
                                           size_t *size);
 
 /**
- * Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index is
- * a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row is
- * refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows, nor
- * how many there are.
+ * Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index
+ * is a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row
+ * is refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows,
+ * nor how many there are.
  *
  * # Safety
  * `client` is not freed; there are `count` times `width` numbers at `rows`; `request` is valid.
@@ -646,8 +647,8 @@ enum UnspokenStatus unspoken_model_predictions_numbers(const struct UnspokenMode
 
 /**
  * Writes where label `number` of an output is for row `row`, and how many bytes it has; an integer in its decimal
- * digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions are
- * freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
+ * digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions
+ * are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
  *
  * # Safety
  * `predictions` is not freed; `label` and `length` are valid.

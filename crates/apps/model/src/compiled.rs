@@ -89,7 +89,8 @@ impl CompiledModel {
     /// The same with names for the numbers of a row, for each input, which clients see; none where a list is empty.
     ///
     /// # Errors
-    /// As for [`InputShape::check_elements`](crate::InputShape::check_elements), or if there are lists for other inputs.
+    /// As for [`InputShape::check_elements`](crate::InputShape::check_elements), or if there are lists for other
+    /// inputs.
     pub fn with_elements(mut self, elements: Vec<Vec<String>>) -> Result<Self, ModelError> {
         if elements.len() != self.interface.inputs.len() {
             let (found, needed) = (elements.len(), self.interface.inputs.len());

@@ -105,8 +105,9 @@ pub unsafe extern "C" fn unspoken_key_bytes(client: *const UnspokenClient, lengt
 }
 
 /// Makes evaluation keys, which the service needs for the answers: of retrieval up to 105 MB, of a model more. A client
-/// that searches has none: it registers with 24 bytes. `write` receives their bytes, in chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes
-/// other keys for the same secret; all of them are as good.
+/// that searches has none: it registers with 24 bytes. `write` receives their bytes, in chunks of at most 65536. Their
+/// BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes other keys for the same secret; all
+/// of them are as good.
 ///
 /// # Safety
 /// `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.

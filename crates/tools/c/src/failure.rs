@@ -19,8 +19,8 @@ pub(crate) enum Failure {
     Argument { what: &'static str, found: String, needed: String },
     /// The client has no description yet.
     #[error(
-        "the client is not open, needed an open one; call unspoken_pir_open, unspoken_search_open or unspoken_model_open \
-         first"
+        "the client is not open, needed an open one; call unspoken_pir_open, unspoken_search_open or \
+         unspoken_model_open first"
     )]
     NotOpen,
     /// The client has a description already.

@@ -59,8 +59,8 @@ pub unsafe extern "C" fn unspoken_model_open(
 }
 
 /// Writes the secret, to be stored, to a buffer of `capacity` bytes, and its length to `length`: some kilobytes. If the
-/// buffer is too short, UNSPOKEN_STATUS_ARGUMENT is returned and only the length is written; `secret` may be NULL with a
-/// capacity of 0. Anyone who has the secret can read the questions. Wipe the buffer.
+/// buffer is too short, UNSPOKEN_STATUS_ARGUMENT is returned and only the length is written; `secret` may be NULL with
+/// a capacity of 0. Anyone who has the secret can read the questions. Wipe the buffer.
 ///
 /// # Safety
 /// `client` is not freed; `secret` has room for `capacity` bytes; `length` is valid.
@@ -137,8 +137,8 @@ pub unsafe extern "C" fn unspoken_model_input(
     }
 }
 
-/// Writes the name of an element of input `number`, such as that of a column, as unspoken_model_input writes a name, and
-/// the least and the greatest number that may be asked to `low` and `high`. The name is empty if it has none.
+/// Writes the name of an element of input `number`, such as that of a column, as unspoken_model_input writes a name,
+/// and the least and the greatest number that may be asked to `low` and `high`. The name is empty if it has none.
 ///
 /// # Safety
 /// `client` is not freed; `name` has room for `capacity` bytes; `low` and `high` are valid.
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn unspoken_model_element(
     }
 }
 
-/// Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of it
-/// has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
+/// Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of
+/// it has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
 ///
 /// # Safety
 /// `client` is not freed; `name` has room for `capacity` bytes; `size` is valid.
@@ -192,10 +192,10 @@ pub unsafe extern "C" fn unspoken_model_output(
     }
 }
 
-/// Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index is
-/// a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row is
-/// refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows, nor
-/// how many there are.
+/// Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index
+/// is a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row
+/// is refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows,
+/// nor how many there are.
 ///
 /// # Safety
 /// `client` is not freed; there are `count` times `width` numbers at `rows`; `request` is valid.
@@ -293,8 +293,8 @@ pub unsafe extern "C" fn unspoken_model_predictions_numbers(
 }
 
 /// Writes where label `number` of an output is for row `row`, and how many bytes it has; an integer in its decimal
-/// digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions are
-/// freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
+/// digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions
+/// are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
 ///
 /// # Safety
 /// `predictions` is not freed; `label` and `length` are valid.

@@ -31,11 +31,11 @@ export interface ModelInput {
 /** A question to a model: for each input, by its name, the numbers of a row in row-major order. */
 export interface ModelQuestion {
   inputs: Record<string, Float64Array | Float32Array | number[]>;
-  /** Whether numbers outside their ranges are moved into them. By default such a question is refused; nothing is sent. */
+  /** Whether numbers outside their ranges are moved into them. By default the question is refused; nothing is sent. */
   clip?: boolean;
 }
 
-/** The answer of a model. Its numbers have the noise of the encryption, which depends on the secret: do not share it. */
+/** The answer of a model. Its numbers have noise that depends on the secret: keep them to yourself. */
 export interface Predicted { outputs: ModelOutput[] }
 
 /** An output of a model. */

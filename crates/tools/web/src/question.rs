@@ -13,7 +13,8 @@ use crate::model::Output;
 /// Documents that an answer of a search has, if its question does not say how many.
 const DOCUMENTS: usize = 10;
 
-/// A question as JavaScript writes it: an object with one of these fields, for a search also `most`, for a model `clip`.
+/// A question as JavaScript writes it: an object with one of these fields, for a search also `most`, for a model
+/// `clip`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Written {

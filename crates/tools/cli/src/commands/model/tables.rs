@@ -22,9 +22,9 @@ pub struct Tables {
 /// Rows for each input of a model.
 ///
 /// A `.npz` file has an array for each input, by its name, or one array if there is one input; a `.npy` file has one. A
-/// `.csv` file has a line of names, then a line for each row: columns with the names of the inputs' elements or of inputs
-/// of one number each, in any order, or the numbers of all inputs in their order. A `.json` or `.jsonl` file has rows as lists, for one input, or as objects with the names
-/// of inputs. The first axis of an array counts rows.
+/// `.csv` file has a line of names, then a line for each row: columns with the names of the inputs' elements or of
+/// inputs of one number each, in any order, or the numbers of all inputs in their order. A `.json` or `.jsonl` file has
+/// rows as lists, for one input, or as objects with the names of inputs. The first axis of an array counts rows.
 pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let unnamed = |rows| Tables { rows, columns: vec![Vec::new(); inputs.len()] };
