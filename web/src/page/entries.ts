@@ -20,10 +20,16 @@ let hints = 0;
 export function hintAt(field: HTMLElement): (text: string, isProblem: boolean) => HTMLElement {
   const hint = element("small", { id: `hint-${(hints += 1)}` });
   field.setAttribute("aria-describedby", hint.id);
+  const isCanvas = field instanceof HTMLCanvasElement;
+  if (isCanvas) {
+    hint.setAttribute("role", "status");
+  }
   return (text, isProblem) => {
     hint.textContent = text;
     hint.className = isProblem ? "error" : "help";
-    field.setAttribute("aria-invalid", String(isProblem));
+    if (!isCanvas) {
+      field.setAttribute("aria-invalid", String(isProblem));
+    }
     return hint;
   };
 }

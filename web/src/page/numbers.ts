@@ -18,7 +18,7 @@ export function nameOf(input: ModelInput, place: number): string {
   }
   const places = [];
   let rest = place;
-  for (const axis of input.shape.toReversed()) {
+  for (const axis of [...input.shape].reverse()) {
     places.unshift(rest % axis);
     rest = Math.floor(rest / axis);
   }
