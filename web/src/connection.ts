@@ -134,6 +134,7 @@ export class Connection {
       batch: client.batch,
       objects: client.objects(),
       collection: this.collection,
+      model: client.model(),
       takesMessages: client.takesMessages,
       hasClear: this.#clear !== undefined,
       restored: this.#restored,
@@ -165,6 +166,11 @@ export class Connection {
   /** The description that this connection accepted. */
   get description(): Uint8Array {
     return this.#offer.description;
+  }
+
+  /** Throws what is wrong with questions, before anything is sent for them. */
+  check(questions: Question[]): void {
+    this.#client.check(questions);
   }
 
   /** Makes and sends keys, unless the service has them. Stores the secret, if a passphrase was given. */

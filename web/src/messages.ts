@@ -5,6 +5,7 @@ import type {
   Collection,
   Document,
   Message,
+  ModelInterface,
   Question,
   SamplingOptions,
   SearchQuestion,
@@ -49,6 +50,8 @@ export interface ApplicationInfo {
   objects: SecuredObject[];
   /** The collection, if the application searches one. Bytes and keys are those of its documents, too. */
   collection: Collection | undefined;
+  /** What the model takes and gives, if the application has one that its owner brought. */
+  model: ModelInterface | undefined;
   /** Whether it answers messages: a model of language whose published part has a template of conversations. */
   takesMessages: boolean;
   /** Whether the whole model is published, so that answers can be compared with the clear. */
@@ -132,6 +135,7 @@ export interface Calls {
   start: { arguments: [options: TransportOptions, kernels: string | undefined]; result: null };
   applications: { arguments: []; result: string[] };
   open: { arguments: [name: string, options: OpenOptions]; result: ApplicationInfo };
+  check: { arguments: [name: string, questions: Question[]]; result: null };
   prepare: { arguments: [name: string]; result: ApplicationInfo };
   ask: { arguments: [name: string, questions: Question[]]; result: Asked };
   find: { arguments: [name: string, question: SearchQuestion]; result: Found };

@@ -255,9 +255,7 @@ export class Application {
 
   /** Asks questions under encryption, in as many requests as their number needs. Sends keys first, if needed. */
   async ask(questions: Question[], options: CallOptions = {}): Promise<Asked> {
-    if (!this.#info.hasKeys) {
-      await this.prepare(options);
-    }
+    await this.#prepareFor(questions, options);
     return await this.#service.call("ask", options, this.#info.name, questions);
   }
 
@@ -268,10 +266,16 @@ export class Application {
    * documents were removed, or the part of the collection that was searched has fewer. Sends keys first, if needed.
    */
   async find(question: SearchQuestion, options: CallOptions = {}): Promise<Found> {
+    await this.#prepareFor([question], options);
+    return await this.#service.call("find", options, this.#info.name, question);
+  }
+
+  /** Makes and sends keys, unless the service has them, and not for questions that cannot be asked. */
+  async #prepareFor(questions: Question[], options: CallOptions): Promise<void> {
     if (!this.#info.hasKeys) {
+      await this.#service.call("check", options, this.#info.name, questions);
       await this.prepare(options);
     }
-    return await this.#service.call("find", options, this.#info.name, question);
   }
 
   /**

@@ -66,6 +66,10 @@ const handlers: {
     }
     return infoOf(name);
   },
+  async check(_, name: string, questions: Question[]) {
+    connected(name).check(questions);
+    return null;
+  },
   async prepare({ report, signal }, name: string) {
     await connected(name).prepare(report, signal);
     await documentsOf(name)?.prepare(report, signal);

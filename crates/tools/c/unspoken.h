@@ -1,6 +1,6 @@
 /*
- * The client of private retrieval and private search: fetches records of a database, and finds documents of a
- * collection, of a service that does not learn which.
+ * The client of private retrieval, private search and private predictions: fetches records of a database, finds
+ * documents of a collection, and asks models about rows, of a service that does not learn which.
  *
  * The library has no sockets and no files: the caller moves the bytes (crates/tools/c/README.md says where to).
  *
@@ -9,13 +9,13 @@
  * used afterwards. Functions copy what they keep of their arguments, except the contexts of callbacks.
  *
  * Threads: functions may be called from any thread. A client that is in use by a call refuses others meanwhile with
- * UNSPOKEN_STATUS_BUSY, also calls from its own callbacks. Requests, records and hits are never changed, so several
- * threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads of its own,
- * which stay until the process ends.
+ * UNSPOKEN_STATUS_BUSY, also calls from its own callbacks. Requests, records, hits and predictions are never changed,
+ * so several threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads
+ * of its own, which stay until the process ends.
  *
  * Errors: no function lets a panic through. After UNSPOKEN_STATUS_INTERNAL the client has lost its state: free it.
  *
- * Secrets: the memory of secret keys, questions, records and hits is wiped when their handle is freed.
+ * Secrets: the memory of secret keys, questions, records, hits and predictions is wiped when their handle is freed.
  */
 
 /* Generated from src; do not edit. */
@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 /**
- * Bytes of a client's secret.
+ * Bytes of the secret of a client of retrieval or search.
  */
 #define UNSPOKEN_SECRET_BYTES 32
 
@@ -89,6 +89,11 @@ typedef enum UnspokenStatus {
  * A client of one application of a service.
  */
 typedef struct UnspokenClient UnspokenClient;
+
+/**
+ * What a model predicts for the rows of a request.
+ */
+typedef struct UnspokenModelPredictions UnspokenModelPredictions;
 
 /**
  * Records from an answer.
@@ -163,7 +168,7 @@ void unspoken_free(struct UnspokenClient *client);
 size_t unspoken_error(const struct UnspokenClient *client, char *buffer, size_t capacity);
 
 /**
- * Takes up a newer description of the same database, after unspoken_check_answer or a refusal of the service has
+ * Takes up a newer description of the same application, after unspoken_check_answer or a refusal of the service has
  * told that it changed. Secret and evaluation keys stay valid; requests of before can no longer be read. A change that
  * could reveal questions, or take the tags from an encrypted database, is refused.
  *
@@ -173,8 +178,9 @@ size_t unspoken_error(const struct UnspokenClient *client, char *buffer, size_t 
 enum UnspokenStatus unspoken_update(const struct UnspokenClient *client, const uint8_t *description, size_t length);
 
 /**
- * Writes the UNSPOKEN_SECRET_BYTES bytes of the secret, to be stored: without them, new evaluation keys must be
- * made and sent. Anyone who has them can read the questions.
+ * Writes the UNSPOKEN_SECRET_BYTES bytes of the secret of a client of retrieval or search, to be stored: without them,
+ * new evaluation keys must be made and sent. Anyone who has them can read the questions. The secret of a client of a
+ * model is longer: unspoken_model_secret writes it.
  *
  * # Safety
  * `client` is not freed; `secret` has room for UNSPOKEN_SECRET_BYTES bytes.
@@ -190,10 +196,10 @@ enum UnspokenStatus unspoken_secret(const struct UnspokenClient *client, uint8_t
 enum UnspokenStatus unspoken_key_bytes(const struct UnspokenClient *client, uint64_t *length);
 
 /**
- * Makes evaluation keys, which the service needs for the answers: up to 105 MB. A client that searches has none: it
- * registers with 24 bytes. `write` receives their bytes, in
- * chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes
- * other keys for the same secret; all of them are as good.
+ * Makes evaluation keys, which the service needs for the answers: of retrieval up to 105 MB, of a model more. A client
+ * that searches has none: it registers with 24 bytes. `write` receives their bytes, in chunks of at most 65536. Their
+ * BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes other keys for the same secret; all
+ * of them are as good.
  *
  * # Safety
  * `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
@@ -205,7 +211,7 @@ enum UnspokenStatus unspoken_write_keys(const struct UnspokenClient *client,
 
 /**
  * Passes the message with which keys of this hash are declared to a service, the body of POST /v1/keys, to `write` in
- * one piece. `application` is the name of the database at the service, for instance "pir/codes".
+ * one piece. `application` is its name at the service, for instance "pir/codes".
  *
  * # Safety
  * `client` is not freed; `application` ends with a 0; `hash` has UNSPOKEN_HASH_BYTES bytes; `write` may be called
@@ -509,6 +515,158 @@ enum UnspokenStatus unspoken_search_document(const uint8_t *record,
                                              size_t *id_length,
                                              const uint8_t **content,
                                              size_t *content_length);
+
+/**
+ * Opens a client of a model that the owner of a service has brought.
+ *
+ * `description` is what the service tells of the model. `secret` has the `secret_length` bytes of
+ * unspoken_model_secret of an earlier client, or is NULL: then a new secret is generated, for which evaluation keys
+ * must be sent.
+ *
+ * # Safety
+ * `client` is not freed; `description` has `description_length` bytes; `secret` is NULL or has `secret_length` bytes.
+ */
+enum UnspokenStatus unspoken_model_open(const struct UnspokenClient *client,
+                                        const uint8_t *description,
+                                        size_t description_length,
+                                        const uint8_t *secret,
+                                        size_t secret_length);
+
+/**
+ * Writes the secret, to be stored, to a buffer of `capacity` bytes, and its length to `length`: some kilobytes. If the
+ * buffer is too short, UNSPOKEN_STATUS_ARGUMENT is returned and only the length is written; `secret` may be NULL with
+ * a capacity of 0. Anyone who has the secret can read the questions. Wipe the buffer.
+ *
+ * # Safety
+ * `client` is not freed; `secret` has room for `capacity` bytes; `length` is valid.
+ */
+enum UnspokenStatus unspoken_model_secret(const struct UnspokenClient *client,
+                                          uint8_t *secret,
+                                          size_t capacity,
+                                          size_t *length);
+
+/**
+ * Writes the number of inputs of the model to `inputs`, of its outputs to `outputs`, and of the numbers of a row, of
+ * all inputs together, to `width`.
+ *
+ * # Safety
+ * `client` is not freed; the other pointers are valid.
+ */
+enum UnspokenStatus unspoken_model_shape(const struct UnspokenClient *client,
+                                         size_t *inputs,
+                                         size_t *outputs,
+                                         size_t *width);
+
+/**
+ * Writes the name of input `number`, and a 0 at its end, to a buffer of `capacity` bytes, how many numbers of a row it
+ * has to `size`, and to `table_rows` the number of rows of the table that it points into; 0 if its numbers are no
+ * indices. The service wrote the name: it has at most 256 bytes, and may be any text.
+ *
+ * # Safety
+ * `client` is not freed; `name` has room for `capacity` bytes; the other pointers are valid.
+ */
+enum UnspokenStatus unspoken_model_input(const struct UnspokenClient *client,
+                                         size_t number,
+                                         char *name,
+                                         size_t capacity,
+                                         size_t *size,
+                                         size_t *table_rows);
+
+/**
+ * Writes the name of an element of input `number`, such as that of a column, as unspoken_model_input writes a name,
+ * and the least and the greatest number that may be asked to `low` and `high`. The name is empty if it has none.
+ *
+ * # Safety
+ * `client` is not freed; `name` has room for `capacity` bytes; `low` and `high` are valid.
+ */
+enum UnspokenStatus unspoken_model_element(const struct UnspokenClient *client,
+                                           size_t number,
+                                           size_t element,
+                                           char *name,
+                                           size_t capacity,
+                                           double *low,
+                                           double *high);
+
+/**
+ * Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of
+ * it has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
+ *
+ * # Safety
+ * `client` is not freed; `name` has room for `capacity` bytes; `size` is valid.
+ */
+enum UnspokenStatus unspoken_model_output(const struct UnspokenClient *client,
+                                          size_t number,
+                                          char *name,
+                                          size_t capacity,
+                                          size_t *size);
+
+/**
+ * Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index
+ * is a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row
+ * is refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows,
+ * nor how many there are.
+ *
+ * # Safety
+ * `client` is not freed; there are `count` times `width` numbers at `rows`; `request` is valid.
+ */
+enum UnspokenStatus unspoken_model_ask(const struct UnspokenClient *client,
+                                       const double *rows,
+                                       size_t count,
+                                       size_t width,
+                                       int clip,
+                                       struct UnspokenRequest **request);
+
+/**
+ * Decrypts the answer to a request of this client, after the check of unspoken_check_answer, whose errors it returns.
+ * `predictions` receives what the model predicts; free it with unspoken_model_predictions_free. Its numbers have the
+ * noise of the encryption, which depends on the secret: keep them to yourself.
+ *
+ * UNSPOKEN_STATUS_UNREADABLE tells that the answer was decrypted and is no sound one.
+ *
+ * # Safety
+ * `client` and `request` are not freed; `answer` has `length` bytes; `predictions` is valid.
+ */
+enum UnspokenStatus unspoken_model_read(const struct UnspokenClient *client,
+                                        const struct UnspokenRequest *request,
+                                        const uint8_t *answer,
+                                        size_t length,
+                                        struct UnspokenModelPredictions **predictions);
+
+/**
+ * Writes where the numbers of an output are for row `row`, and how many: 0 if the output has labels alone. They are
+ * valid until the predictions are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row or output.
+ *
+ * # Safety
+ * `predictions` is not freed; `numbers` and `count` are valid.
+ */
+enum UnspokenStatus unspoken_model_predictions_numbers(const struct UnspokenModelPredictions *predictions,
+                                                       size_t row,
+                                                       size_t output,
+                                                       const float **numbers,
+                                                       size_t *count);
+
+/**
+ * Writes where label `number` of an output is for row `row`, and how many bytes it has; an integer in its decimal
+ * digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions
+ * are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
+ *
+ * # Safety
+ * `predictions` is not freed; `label` and `length` are valid.
+ */
+enum UnspokenStatus unspoken_model_predictions_label(const struct UnspokenModelPredictions *predictions,
+                                                     size_t row,
+                                                     size_t output,
+                                                     size_t number,
+                                                     const uint8_t **label,
+                                                     size_t *length);
+
+/**
+ * Frees predictions, and wipes them. NULL is ignored.
+ *
+ * # Safety
+ * `predictions` is not freed yet, and not in use.
+ */
+void unspoken_model_predictions_free(struct UnspokenModelPredictions *predictions);
 
 #ifdef __cplusplus
 }  // extern "C"

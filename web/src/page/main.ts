@@ -13,6 +13,7 @@ import { chatView } from "./chat.js";
 import { digitsView } from "./digits.js";
 import { byId, button, element } from "./elements.js";
 import { lookupView } from "./lookup.js";
+import { modelView } from "./model.js";
 import { record, showMemory } from "./record.js";
 import { searchView } from "./search.js";
 import { storyView } from "./story.js";
@@ -22,7 +23,7 @@ const status = byId("status");
 const cards = byId("applications");
 const form = byId("settings-form") as HTMLFormElement;
 /** The kinds of applications that the page can ask, in the order of their cards. */
-const KINDS = ["digits", "classify", "retrieve", "search", "llama"];
+const KINDS = ["digits", "classify", "model", "retrieve", "search", "llama"];
 
 let service: Service | undefined;
 let shown: Card[] = [];
@@ -130,6 +131,8 @@ function viewOf(info: ApplicationInfo, choose: (mode: string) => void): View {
       return digitsView();
     case "classify":
       return textView();
+    case "model":
+      return modelView(info.model);
     case "search":
       return searchView(info.collection);
     case "llama":

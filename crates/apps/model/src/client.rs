@@ -78,13 +78,12 @@ impl ClientHalf for ModelClient {
         Ok(self.description.header().pack(vectors.iter().map(encrypt).collect::<Result<_, _>>()?))
     }
 
+    fn check_answer(&self, answer: &[u8], _rows: usize) -> Result<(), ModelError> {
+        self.unpacked(answer).map(drop)
+    }
+
     fn read(&self, answer: &[u8], rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
-        let description = &self.description;
-        let count = description.answer_vectors();
-        let vectors = description.header().unpack("answer", answer, description.answer_bytes(), count)?;
-        if vectors.len() != count {
-            return Err(ProtocolError::mismatch("answer", format!("{} vectors", vectors.len()), count).into());
-        }
+        let (description, vectors) = (&self.description, self.unpacked(answer)?);
         let opened = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<_>, _>>()?;
         let (mut rest, mut results) = (opened.as_slice(), Vec::new());
         for port in description.results() {
@@ -110,6 +109,18 @@ pub(crate) fn predicted(outputs: &Outputs, results: &[Array2<f64>], row: usize) 
     };
     let results = results.iter().zip(outputs.result_shapes()).map(of_row).collect::<Result<Vec<_>, _>>()?;
     Ok(Predicted { outputs: outputs.finish(&results)? })
+}
+
+impl ModelClient {
+    /// The vectors of an answer.
+    fn unpacked(&self, answer: &[u8]) -> Result<Vec<Vec<u8>>, ModelError> {
+        let count = self.description.answer_vectors();
+        let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes(), count)?;
+        if vectors.len() != count {
+            return Err(ProtocolError::mismatch("answer", format!("{} vectors", vectors.len()), count).into());
+        }
+        Ok(vectors)
+    }
 }
 
 impl CkksClientHalf for ModelClient {

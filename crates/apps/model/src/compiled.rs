@@ -95,6 +95,23 @@ impl CompiledModel {
         Ok(model.identified())
     }
 
+    /// The same with names for the numbers of a row, for each input, which clients see; none where a list is empty.
+    ///
+    /// # Errors
+    /// As for [`InputShape::check_elements`](crate::InputShape::check_elements), or if there are lists for other
+    /// inputs.
+    pub fn with_elements(mut self, elements: Vec<Vec<String>>) -> Result<Self, ModelError> {
+        if elements.len() != self.interface.inputs.len() {
+            let (found, needed) = (elements.len(), self.interface.inputs.len());
+            return Err(ModelError::Row(format!("names of elements: found those of {found} inputs, needed {needed}")));
+        }
+        for (input, elements) in self.interface.inputs.iter_mut().zip(elements) {
+            input.elements = elements;
+            input.check_elements()?;
+        }
+        Ok(self.identified())
+    }
+
     /// Identifies the network, its ranges, and what it is compiled for.
     pub fn id(&self) -> ModelId {
         self.report.id

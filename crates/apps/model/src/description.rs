@@ -10,7 +10,7 @@ use unspoken_protocol::{
 };
 
 use crate::error::ModelError;
-use crate::interface::{InputShape, Interface};
+use crate::interface::{InputShape, Interface, MAX_NAME};
 use crate::proto;
 
 /// Version of the protocol.
@@ -22,9 +22,8 @@ pub(crate) const PROTOCOL: Protocol = Protocol { kind: "model", version: PROTOCO
 /// Encrypted numbers of a row of one input or result, at most.
 const MAX_ELEMENTS: usize = 1 << 22;
 
-/// Inputs or results, at most, and the length of their names in bytes.
+/// Inputs or results, at most.
 const MAX_PORTS: usize = 4096;
-const MAX_NAME: usize = 256;
 
 /// An input of a model, as a client sees it.
 #[derive(Clone, Debug)]
@@ -170,7 +169,8 @@ impl Description {
 
 fn of_input(Input { shape: input, port }: &Input, shape: Vec<u32>) -> proto::Input {
     let table_rows = input.table_rows.unwrap_or(0) as u32;
-    proto::Input { name: input.name.clone(), shape, table_rows, port: Some(of_port(port)) }
+    let (name, elements) = (input.name.clone(), input.elements.clone());
+    proto::Input { name, shape, table_rows, port: Some(of_port(port)), elements }
 }
 
 fn of_port(port: &Port) -> proto::Port {
@@ -210,7 +210,10 @@ fn input(message: &proto::Input, shape: (usize, Arrangement)) -> Result<Input, M
     }
     let port = port(message.port.as_ref(), elements(&message.shape, rows.max(1))?, shape)?;
     let table_rows = (rows > 0).then_some(rows);
-    Ok(Input { shape: InputShape { name: message.name.clone(), shape: shape_of(&message.shape), table_rows }, port })
+    let (name, elements) = (message.name.clone(), message.elements.clone());
+    let shape = InputShape { name, shape: shape_of(&message.shape), table_rows, elements };
+    shape.check_elements()?;
+    Ok(Input { shape, port })
 }
 
 impl ApplicationDescription for Description {

@@ -1,11 +1,19 @@
 //! What a model takes and gives, as its clients see it.
 
+use std::collections::HashSet;
+
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use unspoken_onnx::{InputKind, Outputs};
 use zeroize::Zeroizing;
 
 use crate::error::ModelError;
+
+/// Bytes of the name of an input or of an element, at most.
+pub(crate) const MAX_NAME: usize = 256;
+
+/// Bytes of the names of all elements of an input, at most.
+const MAX_NAMES: usize = 1 << 20;
 
 /// The inputs of a model, its encrypted results, and what clients compute from them.
 #[derive(Clone, Debug)]
@@ -26,6 +34,9 @@ pub struct InputShape {
     pub shape: Vec<usize>,
     /// Rows of the table that it points into, if it has indices.
     pub table_rows: Option<usize>,
+    /// A name for each number of a row, such as those of the columns of a table; or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elements: Vec<String>,
 }
 
 impl Interface {
@@ -37,7 +48,8 @@ impl Interface {
         let input = |(place, input): (usize, &unspoken_onnx::Input)| {
             let rows = || unspoken_network::table_rows(model, place);
             let table_rows = (input.kind == InputKind::Index).then(rows).transpose()?;
-            Ok(InputShape { name: input.name.clone(), shape: input.shape.clone(), table_rows })
+            let (name, shape) = (input.name.clone(), input.shape.clone());
+            Ok(InputShape { name, shape, table_rows, elements: Vec::new() })
         };
         let inputs = model.inputs().iter().enumerate().map(input).collect::<Result<_, ModelError>>()?;
         let outputs = Outputs::of(model);
@@ -74,9 +86,43 @@ impl InputShape {
     pub fn encoded_size(&self) -> usize {
         self.size() * self.table_rows.unwrap_or(1)
     }
-}
 
-impl InputShape {
+    /// An element of a row, for messages: its number, and its name if it has one.
+    pub(crate) fn element(&self, number: usize) -> String {
+        let name = self.elements.get(number).map(|name| format!(" ({name:?})")).unwrap_or_default();
+        format!("element {number}{name}")
+    }
+
+    /// Checks names of elements, which come from columns of a table or from a service: none, or one for each element,
+    /// all different, short, and without control characters.
+    ///
+    /// # Errors
+    /// Says which of these does not hold.
+    pub fn check_elements(&self) -> Result<(), ModelError> {
+        let (names, count) = (&self.elements, self.size());
+        let is_name =
+            |name: &String| name.len() <= MAX_NAME && !name.trim().is_empty() && !name.chars().any(char::is_control);
+        let different: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let found = if names.is_empty() {
+            return Ok(());
+        } else if names.len() != count {
+            format!("{} names", names.len())
+        } else if names.iter().map(String::len).sum::<usize>() > MAX_NAMES {
+            format!("names of more than {MAX_NAMES} bytes")
+        } else if let Some(place) = names.iter().position(|name| !is_name(name)) {
+            format!("no such name for element {place}")
+        } else if different.len() < names.len() {
+            "the same name twice".to_owned()
+        } else {
+            return Ok(());
+        };
+        let needed = format!(
+            "none, or {count} different names of 1 to {MAX_NAME} bytes without control characters, of {MAX_NAMES} \
+             bytes together"
+        );
+        Err(ModelError::Row(format!("input {:?}: names of elements: found {found}, needed {needed}", self.name)))
+    }
+
     /// A table with a number for each encrypted one.
     fn encoded(&self, table: &ArrayView2<'_, f64>) -> Result<Array2<f64>, ModelError> {
         let mut numbers = Vec::with_capacity(table.nrows() * self.encoded_size());
@@ -100,9 +146,8 @@ impl InputShape {
         for (element, value) in row.iter().enumerate() {
             if value.fract() != 0.0 || !(0.0..rows as f64).contains(value) {
                 let last = rows.saturating_sub(1);
-                return Err(format!(
-                    "found another number in element {element}, needed a whole number from 0 to {last}"
-                ));
+                let element = self.element(element);
+                return Err(format!("found another number in {element}, needed a whole number from 0 to {last}"));
             }
             encoded[element * rows + *value as usize] = 1.0;
         }

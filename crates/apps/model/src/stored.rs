@@ -110,6 +110,7 @@ impl CompiledModel {
         let ranges = Ranges::from_numbers(&network, numbers.0)?;
         let outputs = Outputs::from_bytes(body.outputs.as_bytes(), &body.result_shapes)?;
         let Body { preset, batch, order, memory, error, options, inputs, .. } = body;
+        inputs.iter().try_for_each(InputShape::check_elements)?;
         let interface = Interface { inputs, outputs };
         Ok(CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report })
     }

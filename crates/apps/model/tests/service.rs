@@ -312,6 +312,62 @@ fn descriptions_that_make_no_sense_are_refused() {
     assert_eq!(Description::insecure_from_bytes(&sound).unwrap().to_bytes(), sound);
 }
 
+/// The field of a description with an input of two numbers and these names.
+fn input_with_names(names: &[&str]) -> Vec<u8> {
+    let field = |front: u8, bytes: &[u8]| [&[front, bytes.len() as u8], bytes].concat();
+    let numbers = |front: u8, number: f64| field(front, &[number.to_le_bytes(); 2].concat());
+    let bound = [&[0x21], &1f64.to_le_bytes()[..]].concat();
+    let port = [vec![0x08, 2], numbers(0x12, 0.0), numbers(0x1a, 1.0), bound].concat();
+    let names = names.iter().flat_map(|name| field(0x2a, name.as_bytes()));
+    let input = [field(0x12, &[2]), field(0x22, &port), names.collect()].concat();
+    // Its length may need two bytes.
+    let length = [input.len() as u8 & 127 | 128, (input.len() >> 7) as u8];
+    [&[0x3a][..], &length, &input].concat()
+}
+
+#[test]
+fn names_of_elements_are_stored_described_and_checked() {
+    let (model, served) = flowers();
+    let sound = served.server.describe();
+    assert!(served.client.description().inputs()[0].shape.elements.is_empty());
+    let read = |names: &[&str]| {
+        Description::insecure_from_bytes(&damage::with_fields(&sound, &input_with_names(names)))
+            .map(|description| description.inputs()[1].shape.elements.clone())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&["a", "b"]).unwrap(), ["a", "b"]);
+    assert!(read(&[]).unwrap().is_empty());
+    let long = "x".repeat(257);
+    for (names, part) in [
+        (&["a"][..], "found 1 names, needed none, or 2 different names"),
+        (&["a", "b", "c"], "found 3 names"),
+        (&["a", "a"], "found the same name twice"),
+        (&["a", " "], "no such name for element 1"),
+        (&["\u{1b}[2J", "b"], "no such name for element 0"),
+    ] {
+        let error = read(names).unwrap_err();
+        assert!(error.contains(part), "{names:?}: {error}");
+    }
+    // From the columns of a table to the message for a row.
+    let (compiled, _) = compile(&model, Options::default()).unwrap();
+    let id = compiled.id();
+    let names = ["sepal length", "sepal width", "petal length", "petal width"].map(str::to_owned).to_vec();
+    assert!(compiled.clone().with_elements(Vec::new()).is_err());
+    let error = compiled.clone().with_elements(vec![vec![long; 4]]).unwrap_err().to_string();
+    assert!(
+        error.contains("no such name for element 0, needed none, or 4 different names of 1 to 256 bytes"),
+        "{error}"
+    );
+    let named = compiled.with_elements(vec![names.clone()]).unwrap();
+    assert_ne!(named.id(), id);
+    let directory = tempfile::tempdir().unwrap();
+    named.save(directory.path()).unwrap();
+    let served = serve(&CompiledModel::load(directory.path()).unwrap());
+    assert_eq!(served.client.description().inputs()[0].shape.elements, names);
+    let error = served.client.encode(&[Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]])]).unwrap_err().to_string();
+    assert!(error.contains("in element 1 (\"sepal width\"), needed -"), "{error}");
+}
+
 #[test]
 fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let (model, mut served) = flowers();

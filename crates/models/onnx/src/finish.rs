@@ -143,6 +143,14 @@ impl Labels {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The labels as texts: integers in their decimal digits.
+    pub fn into_texts(self) -> Vec<String> {
+        match self {
+            Labels::Integers(labels) => labels.iter().map(ToString::to_string).collect(),
+            Labels::Texts(labels) => labels,
+        }
+    }
 }
 
 /// What an output gives for a batch; the first axis counts rows.

@@ -134,15 +134,13 @@ static inline unsigned char *read_secret(const char *name)
     return secret;
 }
 
-/* Stores the new secret of a client, and the keys for the service with their declaration. */
-static inline void store_secret_and_keys(UnspokenClient *client, const char *application, const char *secret_name,
-                                  const char *keys_name, const char *declaration_name)
+/* Makes keys for the service, and stores them with their declaration. */
+static inline void store_keys(UnspokenClient *client, const char *application, const char *keys_name,
+                              const char *declaration_name)
 {
-    uint8_t *secret = malloc(UNSPOKEN_SECRET_BYTES), hash[UNSPOKEN_HASH_BYTES];
+    uint8_t hash[UNSPOKEN_HASH_BYTES];
     FILE *file = create_file(keys_name);
 
-    if (secret == NULL)
-        fail("malloc");
     check(client, "make keys", unspoken_write_keys(client, write_chunk, file, hash));
     if (fclose(file) != 0)
         fail(keys_name);
@@ -150,6 +148,17 @@ static inline void store_secret_and_keys(UnspokenClient *client, const char *app
     check(client, "declare keys", unspoken_key_declaration(client, application, hash, write_chunk, file));
     if (fclose(file) != 0)
         fail(declaration_name);
+}
+
+/* Stores the new secret of a client, and the keys for the service with their declaration. */
+static inline void store_secret_and_keys(UnspokenClient *client, const char *application, const char *secret_name,
+                                  const char *keys_name, const char *declaration_name)
+{
+    uint8_t *secret = malloc(UNSPOKEN_SECRET_BYTES);
+
+    if (secret == NULL)
+        fail("malloc");
+    store_keys(client, application, keys_name, declaration_name);
     check(client, "read the secret", unspoken_secret(client, secret));
     write_file(secret_name, secret, UNSPOKEN_SECRET_BYTES);
     wipe(secret, UNSPOKEN_SECRET_BYTES);

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn unspoken_error(client: *const UnspokenClient, buffer: *
     text.len()
 }
 
-/// Takes up a newer description of the same database, after unspoken_check_answer or a refusal of the service has
+/// Takes up a newer description of the same application, after unspoken_check_answer or a refusal of the service has
 /// told that it changed. Secret and evaluation keys stay valid; requests of before can no longer be read. A change that
 /// could reveal questions, or take the tags from an encrypted database, is refused.
 ///
@@ -69,8 +69,9 @@ pub unsafe extern "C" fn unspoken_update(
     unsafe { run_opened(client, |opened| opened.update(bytes("description", description, length)?)) }
 }
 
-/// Writes the UNSPOKEN_SECRET_BYTES bytes of the secret, to be stored: without them, new evaluation keys must be
-/// made and sent. Anyone who has them can read the questions.
+/// Writes the UNSPOKEN_SECRET_BYTES bytes of the secret of a client of retrieval or search, to be stored: without them,
+/// new evaluation keys must be made and sent. Anyone who has them can read the questions. The secret of a client of a
+/// model is longer: unspoken_model_secret writes it.
 ///
 /// # Safety
 /// `client` is not freed; `secret` has room for UNSPOKEN_SECRET_BYTES bytes.
@@ -81,9 +82,13 @@ pub unsafe extern "C" fn unspoken_secret(client: *const UnspokenClient, secret: 
         run_opened(client, |opened| {
             check("secret", secret)?;
             let bytes = opened.secret()?;
+            if bytes.len() > UNSPOKEN_SECRET_BYTES {
+                let needed = format!("at most {UNSPOKEN_SECRET_BYTES}; call unspoken_model_secret");
+                return Err(Failure::Argument { what: "secret", found: format!("{} bytes", bytes.len()), needed });
+            }
             // A client that searches has fewer.
             ptr::write_bytes(secret, 0, UNSPOKEN_SECRET_BYTES);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), secret, bytes.len().min(UNSPOKEN_SECRET_BYTES));
+            ptr::copy_nonoverlapping(bytes.as_ptr(), secret, bytes.len());
             Ok(())
         })
     }
@@ -99,10 +104,10 @@ pub unsafe extern "C" fn unspoken_key_bytes(client: *const UnspokenClient, lengt
     unsafe { run_opened(client, |opened| store("length", length, opened.key_bytes())) }
 }
 
-/// Makes evaluation keys, which the service needs for the answers: up to 105 MB. A client that searches has none: it
-/// registers with 24 bytes. `write` receives their bytes, in
-/// chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes
-/// other keys for the same secret; all of them are as good.
+/// Makes evaluation keys, which the service needs for the answers: of retrieval up to 105 MB, of a model more. A client
+/// that searches has none: it registers with 24 bytes. `write` receives their bytes, in chunks of at most 65536. Their
+/// BLAKE3 hash of UNSPOKEN_HASH_BYTES bytes is written to `hash`. Each call makes other keys for the same secret; all
+/// of them are as good.
 ///
 /// # Safety
 /// `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
@@ -126,7 +131,7 @@ pub unsafe extern "C" fn unspoken_write_keys(
 }
 
 /// Passes the message with which keys of this hash are declared to a service, the body of POST /v1/keys, to `write` in
-/// one piece. `application` is the name of the database at the service, for instance "pir/codes".
+/// one piece. `application` is its name at the service, for instance "pir/codes".
 ///
 /// # Safety
 /// `client` is not freed; `application` ends with a 0; `hash` has UNSPOKEN_HASH_BYTES bytes; `write` may be called

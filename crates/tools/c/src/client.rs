@@ -1,22 +1,23 @@
 //! The client that a handle stands for.
 
+use std::any::Any;
 use std::io::{self, BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use prost::Message;
+use unspoken_model::ModelClient;
 use unspoken_pir::PirClient;
-use unspoken_pir_scheme::KEY_FORMAT;
-use unspoken_protocol::{AnyHalf, AnyRequest, OpenedHalf, Registration};
+use unspoken_protocol::{AnyHalf, AnyRequest, ClientHalf, OpenedHalf, Registration};
 use unspoken_search::SearchClient;
 use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, StatusError};
 use crate::status::UnspokenStatus;
 
-/// Bytes of a client's secret.
+/// Bytes of the secret of a client of retrieval or search.
 pub const UNSPOKEN_SECRET_BYTES: usize = 32;
 
 /// Bytes of the BLAKE3 hash of evaluation keys.
@@ -31,13 +32,62 @@ pub struct UnspokenClient {
     error: Mutex<String>,
 }
 
-/// What a client is after it has read a description.
-pub(crate) enum Opened {
-    /// Retrieval.
-    Pir(OpenedHalf<PirClient>),
-    /// Search.
-    Search(OpenedHalf<SearchClient>),
+/// An application that C can ask.
+pub(crate) trait CApplication: ClientHalf<Error: StatusError, Model: Send> + Send + 'static {
+    /// The function that opens its clients.
+    const OPEN: &'static str;
+    /// Version of the format of its evaluation keys.
+    const KEY_FORMAT: u32;
 }
+
+impl CApplication for PirClient {
+    const OPEN: &'static str = "unspoken_pir_open";
+    const KEY_FORMAT: u32 = unspoken_pir_scheme::KEY_FORMAT;
+}
+
+impl CApplication for SearchClient {
+    const OPEN: &'static str = "unspoken_search_open";
+    const KEY_FORMAT: u32 = Registration::KEY_LIMITS.format;
+}
+
+impl CApplication for ModelClient {
+    const OPEN: &'static str = "unspoken_model_open";
+    const KEY_FORMAT: u32 = unspoken_rlwe::FORMAT_VERSION as u32;
+}
+
+/// The half of some application.
+trait CHalf: Any + Send {
+    fn half(&self) -> &dyn AnyHalf;
+    fn open_function(&self) -> &'static str;
+    fn key_format(&self) -> u32;
+    fn update(&mut self, description: &[u8]) -> Result<(), Failure>;
+    fn check_answer(&self, request: &AnyRequest, answer: &[u8]) -> Result<(), Failure>;
+}
+
+impl<H: CApplication> CHalf for OpenedHalf<H> {
+    fn half(&self) -> &dyn AnyHalf {
+        self.half()
+    }
+
+    fn open_function(&self) -> &'static str {
+        H::OPEN
+    }
+
+    fn key_format(&self) -> u32 {
+        H::KEY_FORMAT
+    }
+
+    fn update(&mut self, description: &[u8]) -> Result<(), Failure> {
+        Ok(self.update(description)?)
+    }
+
+    fn check_answer(&self, request: &AnyRequest, answer: &[u8]) -> Result<(), Failure> {
+        Ok(self.check_answer(request.of()?, answer)?)
+    }
+}
+
+/// What a client is after it has read a description.
+pub(crate) struct Opened(Box<dyn CHalf>);
 
 /// A request: questions, and the bytes to send to the service.
 pub struct UnspokenRequest(pub(crate) AnyRequest);
@@ -80,53 +130,36 @@ impl UnspokenClient {
 }
 
 impl Opened {
-    /// The client of retrieval.
-    pub(crate) fn pir(&mut self) -> Result<&mut OpenedHalf<PirClient>, Failure> {
-        match self {
-            Opened::Pir(client) => Ok(client),
-            Opened::Search(_) => Err(Failure::Kind { found: "unspoken_search_open", needed: "unspoken_pir_open" }),
-        }
+    pub(crate) fn new(half: OpenedHalf<impl CApplication>) -> Self {
+        Opened(Box::new(half))
     }
 
-    /// The client of search.
-    pub(crate) fn search(&mut self) -> Result<&mut OpenedHalf<SearchClient>, Failure> {
-        match self {
-            Opened::Search(client) => Ok(client),
-            Opened::Pir(_) => Err(Failure::Kind { found: "unspoken_pir_open", needed: "unspoken_search_open" }),
-        }
-    }
-
-    /// What every client tells and does.
-    fn half(&self) -> &dyn AnyHalf {
-        match self {
-            Opened::Pir(client) => client.half(),
-            Opened::Search(client) => client.half(),
-        }
+    /// The client of this application.
+    pub(crate) fn of<H: CApplication>(&mut self) -> Result<&mut OpenedHalf<H>, Failure> {
+        let found = self.0.open_function();
+        let half: &mut dyn Any = &mut *self.0;
+        half.downcast_mut().ok_or(Failure::Kind { found, needed: H::OPEN })
     }
 
     /// Takes up a newer description of the same service. Requests of the earlier one can no longer be read.
     pub(crate) fn update(&mut self, description: &[u8]) -> Result<(), Failure> {
-        match self {
-            Opened::Pir(client) => client.update(description)?,
-            Opened::Search(client) => client.update(description)?,
-        }
-        Ok(())
+        self.0.update(description)
     }
 
-    /// The secret, to store: at most [`UNSPOKEN_SECRET_BYTES`].
+    /// The secret, to store.
     pub(crate) fn secret(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        Ok(self.half().secret_bytes()?)
+        Ok(self.0.half().secret_bytes()?)
     }
 
     /// Bytes of the evaluation keys.
     pub(crate) fn key_bytes(&self) -> u64 {
-        self.half().key_bytes()
+        self.0.half().key_bytes()
     }
 
     /// Makes evaluation keys, passes them to `write` in chunks, and returns their hash.
     pub(crate) fn write_keys(&self, write: impl FnMut(&[u8]) -> i32) -> Result<[u8; UNSPOKEN_HASH_BYTES], Failure> {
         let mut out = BufWriter::with_capacity(CHUNK_BYTES, Hashing { write, hasher: blake3::Hasher::new(), found: 0 });
-        let written = self.half().write_keys(&mut out, &mut |_, _| (), &AtomicBool::new(false));
+        let written = self.0.half().write_keys(&mut out, &mut |_, _| (), &AtomicBool::new(false));
         let flushed = out.flush();
         let (hashing, _) = out.into_parts();
         match (hashing.found, written, flushed) {
@@ -139,26 +172,18 @@ impl Opened {
 
     /// The message that declares keys before they are uploaded, of this length and hash.
     pub(crate) fn key_declaration(&self, application: &str, hash: &[u8; UNSPOKEN_HASH_BYTES]) -> Vec<u8> {
-        let key_format = match self {
-            Opened::Pir(_) => KEY_FORMAT,
-            Opened::Search(_) => Registration::KEY_LIMITS.format,
-        };
-        let (length, blake3) = (self.key_bytes(), hash.to_vec());
+        let (key_format, length, blake3) = (self.0.key_format(), self.key_bytes(), hash.to_vec());
         KeyDeclaration { application: application.to_owned(), key_format, length, blake3 }.encode_to_vec()
     }
 
     /// Maximum number of questions of a request.
     pub(crate) fn most_questions(&self) -> usize {
-        self.half().batch()
+        self.0.half().batch()
     }
 
     /// Checks everything in the answer to a request that can be checked without the secret.
     pub(crate) fn check_answer(&self, request: &UnspokenRequest, answer: &[u8]) -> Result<(), Failure> {
-        match self {
-            Opened::Pir(client) => client.check_answer(request.0.of()?, answer)?,
-            Opened::Search(client) => client.check_answer(request.0.of()?, answer)?,
-        }
-        Ok(())
+        self.0.check_answer(&request.0, answer)
     }
 }
 
@@ -204,7 +229,7 @@ mod tests {
 
     fn opened_with(description: &[u8]) -> Opened {
         let options = PirOptions::new(Mode::Packed, NoCounters);
-        Opened::Pir(OpenedHalf::open(description, options, (None, None), false).unwrap())
+        Opened::new(OpenedHalf::<PirClient>::open(description, options, (None, None), false).unwrap())
     }
 
     #[test]
@@ -228,7 +253,7 @@ mod tests {
         let description = description();
         let (mut one, mut other) = (opened_with(&description), opened_with(&description));
         let ask = |client: &mut Opened, questions: &[Question]| -> Result<UnspokenRequest, Failure> {
-            Ok(UnspokenRequest::new(client.pir()?.ask(questions)?))
+            Ok(UnspokenRequest::new(client.of::<PirClient>()?.ask(questions)?))
         };
         let request = ask(&mut one, &[Question::Index(7)]).unwrap();
         let refused = |client: &Opened| {

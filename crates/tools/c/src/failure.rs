@@ -1,5 +1,6 @@
 //! Errors, with the status that each becomes.
 
+use unspoken_model::ModelError;
 use unspoken_pir::PirError;
 use unspoken_pir_scheme::SchemeError;
 use unspoken_protocol::{AnyError, ApplicationError, ErrorKind, OpenedError, ProtocolError};
@@ -17,7 +18,10 @@ pub(crate) enum Failure {
     #[error("{what}: found {found}, needed {needed}")]
     Argument { what: &'static str, found: String, needed: String },
     /// The client has no description yet.
-    #[error("the client is not open, needed an open one; call unspoken_pir_open or unspoken_search_open first")]
+    #[error(
+        "the client is not open, needed an open one; call unspoken_pir_open, unspoken_search_open or \
+         unspoken_model_open first"
+    )]
     NotOpen,
     /// The client has a description already.
     #[error("the client is open, needed one that is not; call unspoken_update, or make another client")]
@@ -100,6 +104,15 @@ impl StatusError for SearchError {
         match self {
             SearchError::Protocol(ProtocolError::Damaged { .. }) => UnspokenStatus::Damaged,
             SearchError::Randomness(_) => UnspokenStatus::Internal,
+            _ => UnspokenStatus::Mismatch,
+        }
+    }
+}
+
+impl StatusError for ModelError {
+    fn status(&self) -> UnspokenStatus {
+        match self {
+            ModelError::Protocol(ProtocolError::Damaged { .. }) => UnspokenStatus::Damaged,
             _ => UnspokenStatus::Mismatch,
         }
     }

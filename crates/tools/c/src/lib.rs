@@ -4,6 +4,7 @@ mod boundary;
 mod client;
 mod counters;
 mod failure;
+mod model;
 mod pir;
 mod pointers;
 mod search;

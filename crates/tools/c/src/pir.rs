@@ -77,7 +77,7 @@ pub unsafe extern "C" fn unspoken_pir_ask_indices(
             let indices = array("indices", indices, count)?;
             let questions: Vec<Question> = indices.iter().map(|&index| Question::Index(index)).collect();
             check("request", request)?;
-            hand_out("request", request, UnspokenRequest::new(opened.pir()?.ask(&questions)?))
+            hand_out("request", request, UnspokenRequest::new(opened.of::<PirClient>()?.ask(&questions)?))
         })
     }
 }
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn unspoken_pir_ask_keys(
             let key = |(&key, &length): (&*const u8, &usize)| Ok(Question::Key(bytes("a key", key, length)?.to_vec()));
             let questions: Vec<Question> = keys.iter().zip(lengths).map(key).collect::<Result<_, Failure>>()?;
             check("request", request)?;
-            hand_out("request", request, UnspokenRequest::new(opened.pir()?.ask(&questions)?))
+            hand_out("request", request, UnspokenRequest::new(opened.of::<PirClient>()?.ask(&questions)?))
         })
     }
 }
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn unspoken_pir_read(
             let request = request.as_ref().ok_or(Failure::Null { argument: "request" })?;
             let answer = bytes("answer", answer, length)?;
             check("records", records)?;
-            hand_out("records", records, UnspokenPirRecords::read(opened.pir()?, request, answer)?)
+            hand_out("records", records, UnspokenPirRecords::read(opened.of::<PirClient>()?, request, answer)?)
         })
     }
 }
@@ -230,7 +230,7 @@ fn open(
         (mode, None) => PirOptions::new(mode, NoCounters),
     };
     let secret = secret.map(<[u8; UNSPOKEN_SECRET_BYTES]>::as_slice);
-    Ok(Opened::Pir(OpenedHalf::open(description, options, (secret, None), false)?))
+    Ok(Opened::new(OpenedHalf::<PirClient>::open(description, options, (secret, None), false)?))
 }
 
 impl UnspokenPirRecords {

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "pointers of the caller, checked as far as they can be")]
 
+use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
@@ -133,4 +134,27 @@ pub(crate) unsafe fn store_optional(slice: Option<&[u8]>, bytes: *mut *const u8,
             }
         }
     }
+}
+
+/// Copies a text and a 0.
+///
+/// # Safety
+/// The buffer is null, or has room for `capacity` bytes.
+pub(crate) unsafe fn copy_text(
+    argument: &'static str,
+    text: &str,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> Result<(), Failure> {
+    check(argument, buffer)?;
+    if text.len() >= capacity {
+        let (found, needed) = (format!("room for {capacity} bytes"), format!("{}", text.len() + 1));
+        return Err(Failure::Argument { what: argument, found, needed });
+    }
+    // SAFETY: the caller's promise, and the text is shorter than the room.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(())
 }

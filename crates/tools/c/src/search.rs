@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "pointers of the caller, checked as far as they can be")]
 
 use std::ffi::c_char;
-use std::ptr;
 
 use unspoken_protocol::{ClientHalf, OpenedError, OpenedHalf, Registration};
 use unspoken_search::{Hit, SearchClient, SearchError};
@@ -12,7 +11,7 @@ use zeroize::Zeroize;
 
 use crate::client::{Opened, UNSPOKEN_SECRET_BYTES, UnspokenClient, UnspokenRequest};
 use crate::failure::Failure;
-use crate::pointers::{array, bytes, check, free, hand_out, run, run_opened, status, store, store_optional};
+use crate::pointers::{array, bytes, check, copy_text, free, hand_out, run, run_opened, status, store, store_optional};
 use crate::status::UnspokenStatus;
 
 /// The documents nearest to the vectors of a request, by position, or why the answer cannot be used.
@@ -50,7 +49,8 @@ pub unsafe extern "C" fn unspoken_search_open(
                 return Err(Failure::Open);
             }
             let registration = secret.map(|secret| &secret[..Registration::BYTES]);
-            *opened = Some(Opened::Search(OpenedHalf::open(description, (), (registration, None), false)?));
+            *opened =
+                Some(Opened::new(OpenedHalf::<SearchClient>::open(description, (), (registration, None), false)?));
             Ok(())
         })
     }
@@ -63,7 +63,11 @@ pub unsafe extern "C" fn unspoken_search_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unspoken_search_width(client: *const UnspokenClient, width: *mut usize) -> UnspokenStatus {
     // SAFETY: the caller's promises.
-    unsafe { run_opened(client, |opened| store("width", width, opened.search()?.half().description().shape().width())) }
+    unsafe {
+        run_opened(client, |opened| {
+            store("width", width, opened.of::<SearchClient>()?.half().description().shape().width())
+        })
+    }
 }
 
 /// Writes the name of the application from which documents are fetched, and a 0 at its end, to a buffer of `capacity`
@@ -80,7 +84,7 @@ pub unsafe extern "C" fn unspoken_search_documents(
     // SAFETY: the caller's promises.
     unsafe {
         run_opened(client, |opened| {
-            copy_text("name", opened.search()?.half().description().documents(), name, capacity)
+            copy_text("name", opened.of::<SearchClient>()?.half().description().documents(), name, capacity)
         })
     }
 }
@@ -98,7 +102,9 @@ pub unsafe extern "C" fn unspoken_search_embedder(
 ) -> UnspokenStatus {
     // SAFETY: the caller's promises.
     unsafe {
-        run_opened(client, |opened| copy_text("name", opened.search()?.half().description().embedder(), name, capacity))
+        run_opened(client, |opened| {
+            copy_text("name", opened.of::<SearchClient>()?.half().description().embedder(), name, capacity)
+        })
     }
 }
 
@@ -118,7 +124,7 @@ pub unsafe extern "C" fn unspoken_search_ask(
     // SAFETY: the caller's promises.
     unsafe {
         run_opened(client, |opened| {
-            let client = opened.search()?;
+            let client = opened.of::<SearchClient>()?;
             let needed = client.half().description().shape().width();
             if width != needed {
                 let (found, needed) = (format!("{width} coordinates"), format!("{needed}, as the documents have"));
@@ -161,7 +167,7 @@ pub unsafe extern "C" fn unspoken_search_read(
             let request = request.as_ref().ok_or(Failure::Null { argument: "request" })?;
             let answer = bytes("answer", answer, length)?;
             check("hits", hits)?;
-            hand_out("hits", hits, UnspokenSearchHits::read(opened.search()?, request, answer)?)
+            hand_out("hits", hits, UnspokenSearchHits::read(opened.of::<SearchClient>()?, request, answer)?)
         })
     }
 }
@@ -308,22 +314,4 @@ impl Drop for UnspokenSearchHits {
             hit.cosine.zeroize();
         }
     }
-}
-
-/// Copies a text and a 0.
-///
-/// # Safety
-/// The buffer is null, or has room for `capacity` bytes.
-unsafe fn copy_text(argument: &'static str, text: &str, buffer: *mut c_char, capacity: usize) -> Result<(), Failure> {
-    check(argument, buffer)?;
-    if text.len() >= capacity {
-        let (found, needed) = (format!("room for {capacity} bytes"), format!("{}", text.len() + 1));
-        return Err(Failure::Argument { what: argument, found, needed });
-    }
-    // SAFETY: the caller's promise, and the text is shorter than the room.
-    unsafe {
-        ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len());
-        buffer.add(text.len()).write(0);
-    }
-    Ok(())
 }

@@ -137,7 +137,7 @@ static void check_opening(const uint8_t *description, size_t length)
     uint64_t key_bytes;
 
     EXPECT(ARGUMENT, unspoken_key_bytes(client, &key_bytes));
-    EXPECT_TEXT("call unspoken_pir_open or unspoken_search_open first");
+    EXPECT_TEXT("call unspoken_pir_open, unspoken_search_open or unspoken_model_open first");
     EXPECT(NULL_POINTER, unspoken_pir_open(client, NULL, description, length, NULL, NULL));
     EXPECT(ARGUMENT, unspoken_pir_open(client, "fast", description, length, NULL, NULL));
     EXPECT_TEXT("compact, session, bits, packed");

@@ -8,6 +8,7 @@ use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::Image;
 use unspoken_llama_model::ClientModel;
+use unspoken_model::{ModelClient, Predicted, Row};
 use unspoken_pir::PirClient;
 use unspoken_protocol::{CkksDescription, ClientHalf};
 use unspoken_search::SearchClient;
@@ -15,8 +16,9 @@ use zeroize::Zeroizing;
 
 use crate::collection::Collection;
 use crate::failure::Failure;
+use crate::model::{ModelInterface, outputs_of, row_of};
 use crate::question::{Answer, Hit, Question};
-use crate::security::SecuredObject;
+use crate::security::{SecuredObject, Security};
 
 /// What continues texts: a client, and its part of the model.
 pub(crate) type Language<'a> = (&'a ChatClient, &'a Arc<ClientModel>);
@@ -27,7 +29,7 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 's
     type Asked: Borrow<Self::Question>;
 
     /// The question that JavaScript wrote.
-    fn question(question: &Question) -> Result<Self::Asked, Failure>;
+    fn question(&self, question: &Question) -> Result<Self::Asked, Failure>;
 
     /// An answer for JavaScript.
     fn answer(&self, answer: Self::Answer) -> Answer;
@@ -46,15 +48,19 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 's
         None
     }
 
-    /// Name of the parameter set.
-    fn preset(description: &Self::Description) -> String;
+    /// The inputs and outputs of the model, if an owner has brought it.
+    fn interface(_: &Self::Description) -> Option<ModelInterface> {
+        None
+    }
 
-    /// What the client sends to the service, with its security.
-    fn objects(description: &Self::Description) -> Vec<SecuredObject>;
+    /// The parameter set, and the security of what the client sends.
+    fn security(description: &Self::Description) -> Security;
 }
 
-fn ckks_objects(description: &impl CkksDescription) -> Vec<SecuredObject> {
-    description.header().parameters().rlwe().secured_objects().into_iter().map(SecuredObject::from).collect()
+fn ckks_security(description: &impl CkksDescription) -> Security {
+    let parameters = description.header().parameters();
+    let objects = parameters.rlwe().secured_objects().into_iter().map(SecuredObject::from).collect();
+    Security { preset: parameters.name().to_owned(), objects }
 }
 
 /// A text, wiped when dropped.
@@ -69,7 +75,7 @@ impl Borrow<str> for Text {
 impl WebApplication for ClassifyClient {
     type Asked = Text;
 
-    fn question(question: &Question) -> Result<Text, Failure> {
+    fn question(&self, question: &Question) -> Result<Text, Failure> {
         match question {
             Question::Text(text) => Ok(Text(Zeroizing::new(text.clone()))),
             other => Err(other.refused("a text")),
@@ -80,19 +86,15 @@ impl WebApplication for ClassifyClient {
         Answer::Classified { label, scores, labels: self.labels().to_vec() }
     }
 
-    fn preset(description: &Self::Description) -> String {
-        description.parameters().name().to_owned()
-    }
-
-    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
-        ckks_objects(description)
+    fn security(description: &Self::Description) -> Security {
+        ckks_security(description)
     }
 }
 
 impl WebApplication for DigitsClient {
     type Asked = Image;
 
-    fn question(question: &Question) -> Result<Image, Failure> {
+    fn question(&self, question: &Question) -> Result<Image, Failure> {
         match question {
             Question::Pixels(pixels) => Image::new(pixels).map_err(|error| Failure::Model(error.to_string())),
             other => Err(other.refused("pixels")),
@@ -103,19 +105,15 @@ impl WebApplication for DigitsClient {
         Answer::Recognised { digit, scores: scores.to_vec() }
     }
 
-    fn preset(description: &Self::Description) -> String {
-        description.parameters().name().to_owned()
-    }
-
-    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
-        ckks_objects(description)
+    fn security(description: &Self::Description) -> Security {
+        ckks_security(description)
     }
 }
 
 impl WebApplication for PirClient {
     type Asked = unspoken_pir::Question;
 
-    fn question(question: &Question) -> Result<Self::Asked, Failure> {
+    fn question(&self, question: &Question) -> Result<Self::Asked, Failure> {
         match question {
             Question::Key(key) => Ok(unspoken_pir::Question::Key(key.clone())),
             Question::Index(index) => Ok(unspoken_pir::Question::Index(*index)),
@@ -128,12 +126,10 @@ impl WebApplication for PirClient {
         Answer::Retrieved { record, version: version as u32, build: (version >> u32::BITS) as u32 }
     }
 
-    fn preset(description: &Self::Description) -> String {
-        description.parameters().ring().name().to_owned()
-    }
-
-    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
-        description.parameters().secured_objects().into_iter().map(SecuredObject::from).collect()
+    fn security(description: &Self::Description) -> Security {
+        let parameters = description.parameters();
+        let objects = parameters.secured_objects().into_iter().map(SecuredObject::from).collect();
+        Security { preset: parameters.ring().name().to_owned(), objects }
     }
 }
 
@@ -149,7 +145,7 @@ impl Borrow<[f32]> for Vector {
 impl WebApplication for SearchClient {
     type Asked = Vector;
 
-    fn question(question: &Question) -> Result<Vector, Failure> {
+    fn question(&self, question: &Question) -> Result<Vector, Failure> {
         match question {
             Question::Vector(vector) => Ok(Vector(Zeroizing::new(vector.clone()))),
             other => Err(other.refused("a vector, or a text for which the service publishes a table of words")),
@@ -165,19 +161,17 @@ impl WebApplication for SearchClient {
         Some(Collection::of(description))
     }
 
-    fn preset(description: &Self::Description) -> String {
-        description.parameters().name().to_owned()
-    }
-
-    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
-        description.parameters().secured_objects().into_iter().map(SecuredObject::from).collect()
+    fn security(description: &Self::Description) -> Security {
+        let parameters = description.parameters();
+        let objects = parameters.secured_objects().into_iter().map(SecuredObject::from).collect();
+        Security { preset: parameters.name().to_owned(), objects }
     }
 }
 
 impl WebApplication for ChatClient {
     type Asked = unspoken_chat::Question;
 
-    fn question(question: &Question) -> Result<Self::Asked, Failure> {
+    fn question(&self, question: &Question) -> Result<Self::Asked, Failure> {
         match question {
             Question::Next(question) => Ok((**question).clone()),
             other => Err(other.refused("a text to continue or messages to answer; use continueText or answer")),
@@ -192,11 +186,30 @@ impl WebApplication for ChatClient {
         Ok((self, model))
     }
 
-    fn preset(description: &Self::Description) -> String {
-        description.parameters().name().to_owned()
+    fn security(description: &Self::Description) -> Security {
+        ckks_security(description)
+    }
+}
+
+impl WebApplication for ModelClient {
+    type Asked = Row;
+
+    fn question(&self, question: &Question) -> Result<Row, Failure> {
+        match question {
+            Question::Row { inputs, clip } => row_of(self.description(), inputs, *clip),
+            other => Err(other.refused("inputs of a model")),
+        }
     }
 
-    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
-        ckks_objects(description)
+    fn answer(&self, Predicted { outputs }: Predicted) -> Answer {
+        Answer::Predicted { outputs: outputs_of(self.description(), outputs) }
+    }
+
+    fn interface(description: &Self::Description) -> Option<ModelInterface> {
+        Some(ModelInterface::of(description))
+    }
+
+    fn security(description: &Self::Description) -> Security {
+        ckks_security(description)
     }
 }

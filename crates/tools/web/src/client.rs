@@ -38,7 +38,8 @@ export type Question =
   | { pixels: Uint8Array }
   | { key: string }
   | { index: number }
-  | SearchQuestion;
+  | SearchQuestion
+  | ModelQuestion;
 
 /** A question of a search: the vector, or a text, of which `most` documents at most are answered (10). */
 export type SearchQuestion = { vector: Float32Array | number[]; most?: number } | { text: string; most?: number };
@@ -55,7 +56,7 @@ export interface Retrieved {
 }
 /** The answer of a search: positions of documents, and cosines of their vectors and the query's, the nearest first. */
 export interface Hits { hits: { position: number; cosine: number }[] }
-export type Answer = Classified | Recognised | Retrieved | Hits;
+export type Answer = Classified | Recognised | Retrieved | Hits | Predicted;
 
 /** What a continued text or an answer has so far, and why it has ended, if it has. */
 export interface Told {
@@ -210,7 +211,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The kind of the application: `classify`, `digits`, `llama`, `retrieve` or `search`.
+    /// The kind of the application: `classify`, `digits`, `llama`, `model`, `retrieve` or `search`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.half.half().kind().into()
@@ -225,10 +226,19 @@ impl Client {
         written(&self.described_collection()?)
     }
 
+    /// The inputs and outputs of the model, if an owner has brought it.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    #[wasm_bindgen(unchecked_return_type = "ModelInterface | undefined")]
+    pub fn model(&self) -> Result<JsValue, JsValue> {
+        written(&self.half.interface())
+    }
+
     /// The name of the parameter set.
     #[wasm_bindgen(getter)]
     pub fn preset(&self) -> String {
-        self.half.preset()
+        self.half.security().preset
     }
 
     /// Identifies parameters and kind of the secret: clients with the same one can share secret and keys.
@@ -273,7 +283,7 @@ impl Client {
     /// None that a caller can cause.
     #[wasm_bindgen(unchecked_return_type = "SecuredObject[]")]
     pub fn objects(&self) -> Result<JsValue, JsValue> {
-        written(&self.half.objects())
+        written(&self.half.security().objects)
     }
 
     /// Describes which keys a bundle of this client has. Not secret.
@@ -333,6 +343,18 @@ impl Client {
         Ok(sink.hasher.finalize().as_bytes().to_vec())
     }
 
+    /// Checks that questions can be asked, before keys are sent for them.
+    ///
+    /// # Errors
+    /// If a question cannot be asked.
+    pub fn check(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Question[]")] questions: JsValue,
+    ) -> Result<(), JsValue> {
+        let (questions, _) = self.wished(questions)?;
+        Ok(self.half.check(&questions)?)
+    }
+
     /// Encodes and encrypts questions. The length of a request depends on their number alone. The time to encode them
     /// may depend on what they are: make all requests of a call before the first is sent.
     ///
@@ -342,10 +364,8 @@ impl Client {
         &mut self,
         #[wasm_bindgen(unchecked_param_type = "Question[]")] questions: JsValue,
     ) -> Result<Request, JsValue> {
-        let wishes: Vec<Wish> = parsed("questions", questions)?;
-        let (questions, most): (Vec<Question>, Vec<usize>) =
-            wishes.into_iter().map(|Wish { question, most }| (question, most)).unzip();
-        Ok(Request { asked: self.half.ask(&self.embedded(questions)?)?, most })
+        let (questions, most) = self.wished(questions)?;
+        Ok(Request { asked: self.half.ask(&questions)?, most })
     }
 
     /// Checks everything in an answer that can be checked without the secret. Only after an error of this method may a
@@ -475,6 +495,14 @@ impl Client {
 impl Client {
     fn described_collection(&self) -> Result<Option<Collection>, Failure> {
         self.half.collection().map(|collection| collection.checked(self.words.as_ref())).transpose()
+    }
+
+    /// Questions of JavaScript, with vectors in place of texts if the application searches, and how many documents the
+    /// answer to each has at most.
+    fn wished(&self, questions: JsValue) -> Result<(Vec<Question>, Vec<usize>), JsValue> {
+        let wishes: Vec<Wish> = parsed("questions", questions)?;
+        let (questions, most) = wishes.into_iter().map(|Wish { question, most }| (question, most)).unzip();
+        Ok((self.embedded(questions)?, most))
     }
 
     /// The vectors of texts in place of texts, if the application searches.

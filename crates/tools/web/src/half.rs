@@ -8,6 +8,7 @@ use unspoken_classify::ClassifyClient;
 use unspoken_digits::DigitsClient;
 use unspoken_fasttext::Encoder;
 use unspoken_llama_model::ClientModel;
+use unspoken_model::ModelClient;
 use unspoken_pir::{PirClient, PirOptions};
 use unspoken_pir_scheme::Mode;
 use unspoken_protocol::{AnyHalf, AnyRequest, NoCounters, OpenedHalf, application_kind};
@@ -17,8 +18,9 @@ use unspoken_store::ModelFiles;
 use crate::application::{Language, WebApplication};
 use crate::collection::Collection;
 use crate::failure::Failure;
+use crate::model::ModelInterface;
 use crate::question::{Answer, Question};
-use crate::security::SecuredObject;
+use crate::security::Security;
 
 /// The client half of some application, asked in the values of JavaScript.
 pub(crate) trait WebHalf {
@@ -28,12 +30,14 @@ pub(crate) trait WebHalf {
     fn key_set(&self) -> String;
     /// Whether the secret is the stored one.
     fn is_restored(&self) -> bool;
-    /// Name of the parameter set.
-    fn preset(&self) -> String;
     /// The collection that the application searches, if it does.
     fn collection(&self) -> Option<Collection>;
-    /// What the client sends to the service, with its security.
-    fn objects(&self) -> Vec<SecuredObject>;
+    /// The inputs and outputs of the model, if an owner has brought it.
+    fn interface(&self) -> Option<ModelInterface>;
+    /// The parameter set, and the security of what the client sends.
+    fn security(&self) -> Security;
+    /// Encodes questions, to know that they can be asked.
+    fn check(&self, questions: &[Question]) -> Result<(), Failure>;
     /// Encodes and encrypts questions.
     fn ask(&mut self, questions: &[Question]) -> Result<AnyRequest, Failure>;
     /// What continues texts, if the application does.
@@ -59,20 +63,25 @@ impl<H: WebApplication> WebHalf for OpenedHalf<H> {
         self.is_restored()
     }
 
-    fn preset(&self) -> String {
-        H::preset(self.half().description())
-    }
-
     fn collection(&self) -> Option<Collection> {
         H::collection(self.half().description())
     }
 
-    fn objects(&self) -> Vec<SecuredObject> {
-        H::objects(self.half().description())
+    fn interface(&self) -> Option<ModelInterface> {
+        H::interface(self.half().description())
+    }
+
+    fn security(&self) -> Security {
+        H::security(self.half().description())
+    }
+
+    fn check(&self, questions: &[Question]) -> Result<(), Failure> {
+        let questions = asked(self.half(), questions)?;
+        self.half().encode(&questions).map(drop).map_err(Failure::of)
     }
 
     fn ask(&mut self, questions: &[Question]) -> Result<AnyRequest, Failure> {
-        let questions: Vec<H::Asked> = questions.iter().map(H::question).collect::<Result<_, _>>()?;
+        let questions = asked(self.half(), questions)?;
         Ok(self.ask(&questions)?.into())
     }
 
@@ -92,6 +101,11 @@ impl<H: WebApplication> WebHalf for OpenedHalf<H> {
     fn update(&mut self, description: &[u8]) -> Result<(), Failure> {
         Ok(self.update(description)?)
     }
+}
+
+/// Questions as the application has them.
+fn asked<H: WebApplication>(half: &H, questions: &[Question]) -> Result<Vec<H::Asked>, Failure> {
+    questions.iter().map(|question| half.question(question)).collect()
 }
 
 /// What a client is opened with, besides the description.
@@ -132,6 +146,7 @@ pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn 
             let model = Arc::new(model.map_err(|error| Failure::Model(error.to_string()))?);
             opened::<ChatClient>(description, model, options)
         }
+        Some("model") => opened::<ModelClient>(description, (), options),
         Some("retrieve") => {
             let queries = PirOptions::new(mode(options.mode.as_deref())?, NoCounters);
             opened::<PirClient>(description, queries, options)
@@ -140,9 +155,10 @@ pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn 
         found => Err(Failure::Argument {
             what: "description",
             found: found.map_or_else(|| "one that is damaged".into(), |kind| format!("one of kind {kind}")),
-            needed: "one of kind classify, digits, llama, retrieve or search; use a client of the command line or of \
-                     Python"
-                .into(),
+            needed:
+                "one of kind classify, digits, llama, model, retrieve or search; use a client of the command line or \
+                     of Python"
+                    .into(),
         }),
     }
 }

@@ -8,6 +8,7 @@ mod conversation;
 mod failure;
 mod half;
 mod kernels;
+mod model;
 mod panic;
 mod progress;
 mod question;

@@ -1,16 +1,20 @@
 //! Questions and answers of all applications, as values that JavaScript reads and writes.
 
+use std::collections::BTreeMap;
+
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::failure::Failure;
+use crate::model::Output;
 
 /// Documents that an answer of a search has, if its question does not say how many.
 const DOCUMENTS: usize = 10;
 
-/// A question as JavaScript writes it: an object with one of these fields, for a search also `most`.
+/// A question as JavaScript writes it: an object with one of these fields, for a search also `most`, for a model
+/// `clip`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Written {
@@ -26,6 +30,10 @@ struct Written {
     vector: Option<Vec<f32>>,
     /// Documents that the answer of a search has at most.
     most: Option<usize>,
+    /// The numbers of a row of a model, by the names of its inputs.
+    inputs: Option<BTreeMap<String, Vec<f64>>>,
+    /// Whether numbers of the row are moved into their ranges.
+    clip: bool,
 }
 
 /// A question, and how many documents its answer has at most, if it is a search.
@@ -36,13 +44,14 @@ pub(crate) struct Wish {
 
 impl<'de> Deserialize<'de> for Wish {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Written { text, pixels, key, index, vector, most } = Written::deserialize(deserializer)?;
+        let Written { text, pixels, key, index, vector, most, inputs, clip } = Written::deserialize(deserializer)?;
         let found = [
             text.map(Question::Text),
             pixels.map(|pixels| Question::Pixels(pixels.into_vec())),
             key.map(|key| Question::Key(key.into_bytes())),
             index.map(Question::Index),
             vector.map(Question::Vector),
+            inputs.map(|inputs| Question::Row { inputs: inputs.into_iter().collect(), clip }),
         ];
         let mut found = found.into_iter().flatten();
         match (found.next(), found.next()) {
@@ -50,7 +59,7 @@ impl<'de> Deserialize<'de> for Wish {
             (first, _) => {
                 let found = if first.is_none() { "none" } else { "several" };
                 Err(D::Error::custom(format!(
-                    "{found} of the fields text, pixels, key, index and vector; one is needed"
+                    "{found} of the fields text, pixels, key, index, vector and inputs; one is needed"
                 )))
             }
         }
@@ -70,6 +79,8 @@ pub(crate) enum Question {
     Index(u64),
     /// A vector to search.
     Vector(Vec<f32>),
+    /// A row of a model: numbers by the names of inputs, and whether they are moved into their ranges.
+    Row { inputs: Vec<(String, Vec<f64>)>, clip: bool },
     /// The next question of a text that is continued. Only [`Client::ask_next`](crate::Client::ask_next) makes it.
     #[zeroize(skip)]
     Next(Box<unspoken_chat::Question>),
@@ -90,6 +101,7 @@ impl Question {
             Question::Key(_) => "a key",
             Question::Index(_) => "an index",
             Question::Vector(_) => "a vector",
+            Question::Row { .. } => "inputs of a model",
             Question::Next(_) => "a text to continue",
         };
         Failure::Argument { what: "question", found: found.into(), needed: needed.into() }
@@ -130,6 +142,11 @@ pub(crate) enum Answer {
     Found {
         /// Their positions and cosines.
         hits: Vec<Hit>,
+    },
+    /// The outputs of a model, in its order.
+    Predicted {
+        /// The outputs.
+        outputs: Vec<Output>,
     },
     /// The answer to a question of a text that is continued, for [`Client::take`](crate::Client::take).
     #[serde(skip)]

@@ -2,6 +2,14 @@
 
 use serde::Serialize;
 
+/// A parameter set, and the security of what the client sends under it.
+pub(crate) struct Security {
+    /// Name of the parameter set.
+    pub(crate) preset: String,
+    /// What the client sends to the service.
+    pub(crate) objects: Vec<SecuredObject>,
+}
+
 /// One kind of ciphertext or key that the service sees.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

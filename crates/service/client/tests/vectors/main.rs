@@ -11,6 +11,7 @@ mod digits;
 mod embed;
 mod layer;
 mod llama;
+mod model;
 mod retrieve;
 mod search;
 mod sums;

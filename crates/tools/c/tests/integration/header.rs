@@ -8,7 +8,7 @@ use cbindgen::{Builder, Config};
 fn the_header_is_that_of_the_source() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = Config::from_file(directory.join("cbindgen.toml")).unwrap();
-    let names = ["status", "counters", "client", "boundary", "pir", "search"];
+    let names = ["status", "counters", "client", "boundary", "pir", "search", "model"];
     let sources = names.map(|name| directory.join(format!("src/{name}.rs")));
     let builder = sources.iter().fold(Builder::new().with_config(config), Builder::with_src);
     let mut made = Vec::new();

@@ -72,6 +72,8 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
         ("row.jsonl", format!("{}\n{}\n", json!({ input: row }), json!({ input: row })).into_bytes()),
         ("row.npy", npy("(1, 4)", row.iter().map(|number| *number as f32))),
         ("row.npz", npz(&format!("{input}.npy"), &npy("(1, 4)", row.iter().map(|number| *number as f32)))),
+        // Columns are found by the names that they had in the calibration.
+        ("row.csv", format!("d,id,c,b,a\n{},7,{},{},{}\n", row[3], row[2], row[1], row[0]).into_bytes()),
         ("only.npz", npz("arr_0.npy", &npy("(1, 4)", row.iter().map(|number| *number as f32)))),
     ] {
         std::fs::write(path(name), bytes).unwrap();
@@ -79,9 +81,19 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
         let found: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
         assert_eq!(found["output_label"], label, "{name}: {said}");
     }
+    // Names that are no names do not reach clients.
+    let twice = path("twice.csv");
+    std::fs::write(&twice, lines(0..200).replacen("a,b,c,d", "a,b,a,d", 1)).unwrap();
+    let compiled = unspoken(&["compile", model, "--calibration", &twice, "--out", &path("twice")]);
+    let warning = String::from_utf8_lossy(&compiled.stderr).into_owned();
+    assert!(
+        warning.contains("clients see no names of columns") && warning.contains("the same name twice"),
+        "{warning}"
+    );
+    assert!(text(&compiled).contains("written"));
     // Mistakes, before anything is sent.
     for (name, content, part) in [
-        ("far.json", "[[99, 3, 4, 1]]", "row 0, input \"X\": found a number outside in element 0"),
+        ("far.json", "[[99, 3, 4, 1]]", "row 0, input \"X\": found a number outside in element 0 (\"a\")"),
         ("short.json", "[[1, 2]]", "found 2 numbers, needed 4"),
         ("other.json", "{\"Y\": [1, 2, 3, 4]}", "\"X\""),
         ("text.json", "[[\"a\", 2, 3, 4]]", "needed numbers"),

@@ -6,7 +6,7 @@ use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 use unspoken_client::ServiceClient;
 use unspoken_model::{InputShape, ModelClient, Row};
-use unspoken_onnx::{Answer, Labels, Network};
+use unspoken_onnx::{Answer, Network};
 
 use super::tables;
 use crate::commands::connection::{Target, usage_lines};
@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut step = |step| bars.step(step);
     let mut client = ServiceClient::<ModelClient>::connect(transport, &application, (), &state, &mut step, &cancel)?;
     let inputs: Vec<InputShape> = client.description().inputs().iter().map(|input| input.shape.clone()).collect();
-    let tables = tables::read(&arguments.input, &inputs)?;
+    let tables = tables::read(&arguments.input, &inputs)?.rows;
     let rows = (0..tables[0].nrows()).map(|row| Row::new(tables.iter().map(|table| table.row(row).to_vec()).collect()));
     let mut rows: Vec<Row> = rows.collect();
     if arguments.clip {
@@ -86,11 +86,8 @@ fn value(answer: &Answer) -> Value {
         Answer::Integers(integers) => list(integers),
         Answer::Texts(texts) => list(texts),
         Answer::Scores { labels, numbers } => {
-            let names: Vec<String> = match labels {
-                Labels::Integers(labels) => labels.iter().map(ToString::to_string).collect(),
-                Labels::Texts(labels) => labels.clone(),
-            };
-            Value::Object(names.into_iter().zip(numbers.iter().map(|number| json!(number))).collect())
+            let labels = labels.clone().into_texts().into_iter();
+            Value::Object(labels.zip(numbers.iter().map(|number| json!(number))).collect())
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use unspoken_model::{CompileOptions, CompiledModel, Interface};
+use unspoken_model::{CompileOptions, CompiledModel, InputShape, Interface};
 use unspoken_onnx::Network;
 
-use super::tables;
+use super::tables::{self, Tables};
+use crate::progress::note;
 
 /// Compile an ONNX model for private predictions
 ///
@@ -57,9 +58,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (options, wishes) = arguments.options().checked()?;
     let model = Network::load(&arguments.model).with_context(|| arguments.model.display().to_string())?;
     let interface = Interface::of(&model)?;
-    let rows = tables::read(&arguments.calibration, &interface.inputs).context("--calibration")?;
+    let Tables { rows, columns } = tables::read(&arguments.calibration, &interface.inputs).context("--calibration")?;
+    let elements = names_for_clients(&interface.inputs, columns);
     let views: Vec<_> = rows.iter().map(|table| table.view()).collect();
-    let compiled = CompiledModel::compile(&model, &views, options, &wishes)?;
+    let compiled = CompiledModel::compile(&model, &views, options, &wishes)?.with_elements(elements)?;
     compiled.save(&arguments.out)?;
     if arguments.json {
         println!("{}", compiled.report.to_json());
@@ -73,6 +75,25 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("written     to {} in {:.1} s", arguments.out.display(), report.compile_seconds);
     println!("serve it    unspoken serve --model {}", arguments.out.display());
     Ok(())
+}
+
+/// The names of columns that clients will see; none for an input whose columns have no names that fit.
+fn names_for_clients(inputs: &[InputShape], columns: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let checked = |(input, elements): (&InputShape, Vec<String>)| {
+        // The name of such an input is that of its column.
+        if elements.len() == 1 && elements[0] == input.name {
+            return Vec::new();
+        }
+        let named = InputShape { elements, ..input.clone() };
+        match named.check_elements() {
+            Ok(()) => named.elements,
+            Err(error) => {
+                note(&format!("warning     clients see no names of columns: {error}"));
+                Vec::new()
+            }
+        }
+    };
+    inputs.iter().zip(columns).map(checked).collect()
 }
 
 impl Arguments {

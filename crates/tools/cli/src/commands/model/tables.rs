@@ -11,23 +11,32 @@ use serde_json::Value;
 use unspoken_model::InputShape;
 use zip::ZipArchive;
 
-/// Rows for each input of a model, flattened.
+/// Rows of a file.
+pub struct Tables {
+    /// For each input of the model its rows, flattened.
+    pub rows: Vec<Array2<f64>>,
+    /// For each input the names of the columns that have its numbers; none in a file without such names.
+    pub columns: Vec<Vec<String>>,
+}
+
+/// Rows for each input of a model.
 ///
 /// A `.npz` file has an array for each input, by its name, or one array if there is one input; a `.npy` file has one. A
-/// `.csv` file has a line of names, then a line for each row, in the order of the inputs' numbers, or with the names of
-/// inputs of one number each. A `.json` or `.jsonl` file has rows as lists, for one input, or as objects with the names
-/// of inputs. The first axis of an array counts rows.
-pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+/// `.csv` file has a line of names, then a line for each row: columns with the names of the inputs' elements or of
+/// inputs of one number each, in any order, or the numbers of all inputs in their order. A `.json` or `.jsonl` file has
+/// rows as lists, for one input, or as objects with the names of inputs. The first axis of an array counts rows.
+pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let unnamed = |rows| Tables { rows, columns: vec![Vec::new(); inputs.len()] };
     let tables = match extension {
-        "npz" => npz(path, inputs),
-        "npy" => crate::npy::read(path).and_then(|array| Ok(vec![rows_of(array, one(inputs)?)?])),
+        "npz" => npz(path, inputs).map(unnamed),
+        "npy" => crate::npy::read(path).and_then(|array| Ok(unnamed(vec![rows_of(array, one(inputs)?)?]))),
         "csv" => csv(path, inputs),
-        "json" | "jsonl" => json(path, inputs),
+        "json" | "jsonl" => json(path, inputs).map(unnamed),
         _ => anyhow::bail!("{}: found extension {extension:?}, needed npz, npy, csv, json or jsonl", path.display()),
     };
     let tables = tables.with_context(|| path.display().to_string())?;
-    anyhow::ensure!(tables.iter().all(|table| table.nrows() > 0), "{}: found no rows, needed one", path.display());
+    anyhow::ensure!(tables.rows.iter().all(|table| table.nrows() > 0), "{}: found no rows, needed one", path.display());
     Ok(tables)
 }
 
@@ -70,15 +79,19 @@ fn npz(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
     Ok(tables)
 }
 
-fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let mut reader = csv::Reader::from_path(path)?;
     let header: Vec<String> = reader.headers()?.iter().map(|name| name.trim().to_owned()).collect();
     let size: usize = inputs.iter().map(InputShape::size).sum();
-    let by_name = |input: &InputShape| header.iter().position(|name| *name == input.name);
-    // Each input is a column, or the columns are the numbers of all inputs in their order.
-    let columns: Option<Vec<usize>> = inputs.iter().map(by_name).collect();
-    let columns = columns.filter(|_| inputs.iter().all(|input| input.size() == 1));
-    let columns = columns.unwrap_or_else(|| (0..header.len()).collect());
+    let place = |name: &String| header.iter().position(|column| column == name);
+    let by_name = |input: &InputShape| match (input.elements.as_slice(), input.size()) {
+        ([], 1) => Some(vec![place(&input.name)?]),
+        ([], _) => None,
+        (elements, _) => elements.iter().map(place).collect::<Option<Vec<usize>>>(),
+    };
+    // Columns have the names of elements, or are the numbers of all inputs in their order.
+    let columns: Option<Vec<Vec<usize>>> = inputs.iter().map(by_name).collect();
+    let columns = columns.map_or_else(|| (0..header.len()).collect(), |columns| columns.concat());
     anyhow::ensure!(columns.len() == size, "found {} columns, needed {size}: {}", columns.len(), names(inputs));
     let mut numbers = Vec::new();
     for (row, record) in reader.records().enumerate() {
@@ -94,10 +107,13 @@ fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
     let all = Array2::from_shape_vec((numbers.len() / size.max(1), size), numbers)?;
     let mut first = 0;
     let part = |input: &InputShape| {
-        first += input.size();
-        all.slice(ndarray::s![.., first - input.size()..first]).to_owned()
+        let own = first..first + input.size();
+        first = own.end;
+        let names = columns[own.clone()].iter().map(|column| header[*column].clone()).collect();
+        (all.slice(ndarray::s![.., own]).to_owned(), names)
     };
-    Ok(inputs.iter().map(part).collect())
+    let (rows, columns) = inputs.iter().map(part).unzip();
+    Ok(Tables { rows, columns })
 }
 
 fn json(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
