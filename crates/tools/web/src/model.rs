@@ -179,7 +179,7 @@ mod tests {
         let rows = Array2::from_shape_fn((60, 4), |(row, i)| ((row * 7 + i * 3) % 10) as f64 / 2.0);
         let wishes =
             Wishes { presets: vec!["insecure_n11_depth12_scale40".into()], rows: Some(4), ..Wishes::default() };
-        let (compiled, _) = CompiledModel::compile(&model, &[rows.view()], Approximations::default(), &wishes).unwrap();
+        let compiled = CompiledModel::compile(&model, &[rows.view()], Approximations::default(), &wishes).unwrap();
         let names = ["sepal length", "sepal width", "petal length", "petal width"].map(str::to_owned).to_vec();
         let compiled = compiled.with_elements(vec![names]).unwrap();
         compiled.server(&Preset::find(&compiled.preset).unwrap().build().unwrap()).unwrap()

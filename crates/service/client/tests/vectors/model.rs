@@ -46,7 +46,7 @@ impl Known for Model {
         let wishes =
             Wishes { presets: vec!["insecure_n11_depth12_scale40".to_owned()], rows: Some(4), ..Wishes::default() };
         let model = Network::load(&file).unwrap();
-        let (compiled, _) = CompiledModel::compile(&model, &[rows.view()], Options::default(), &wishes).unwrap();
+        let compiled = CompiledModel::compile(&model, &[rows.view()], Options::default(), &wishes).unwrap();
         let names = ["sepal length", "sepal width", "petal length", "petal width"].map(str::to_owned);
         let compiled = compiled.with_elements(vec![names.to_vec()]).unwrap();
         let directory = tempfile::tempdir().unwrap();
