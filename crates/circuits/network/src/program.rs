@@ -71,6 +71,9 @@ pub struct PlannedStep {
     pub bootstrap_seconds: f64,
 }
 
+/// A value, and its vectors.
+type Value<A> = (ValueId, Vec<<A as Arithmetic>::Vector>);
+
 /// What a run has done.
 enum Done {
     /// Bootstraps of so many vectors of each value.
@@ -296,7 +299,7 @@ impl Program {
         arithmetic: &A,
         index: usize,
         argument: impl Fn(ValueId) -> Result<&'v [A::Vector], CkksError>,
-    ) -> Result<Vec<(ValueId, Vec<A::Vector>)>, CkksError>
+    ) -> Result<Vec<Value<A>>, CkksError>
     where
         A::Vector: 'v,
     {

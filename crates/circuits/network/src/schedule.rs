@@ -89,7 +89,6 @@ impl Scheduler<'_> {
         let segment = self.segment(&bootstrap)?;
         let path = segment.cheapest_within(segment.ladder.top, MOST_STATES);
         let path = path.ok_or_else(|| too_deep(self.design, &self.program.parameters))?;
-        debug_assert!(segment.replay(segment.ladder.top, &path).is_ok());
         Ok(self.of_path(&segment, &path, slots))
     }
 
