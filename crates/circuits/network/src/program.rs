@@ -96,7 +96,7 @@ impl Operation {
 impl Program {
     /// Plans the network of a design for batches of `batch` rows. Diagonals are encoded at the first run, or by
     /// [`Program::prepare`]. With parameters that bootstrap, levels and bootstraps are on the path of the fewest
-    /// predicted seconds; if the levels are enough, there are no bootstraps.
+    /// predicted seconds; a design whose levels are enough has no bootstraps.
     ///
     /// # Errors
     /// If the parameters have too few levels (those between two bootstraps, if they bootstrap), or too little room for
