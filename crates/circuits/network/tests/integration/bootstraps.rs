@@ -205,7 +205,10 @@ fn memory_and_levels_that_are_too_few_are_refused_with_numbers() {
         refused.contains("MiB or more of memory") && refused.contains(&format!("{} MiB", needed >> 21)),
         "{refused}"
     );
-    assert!(choose(&design, &[table.view()], &Wishes { memory: needed + (1 << 20), ..wishes }).is_ok());
+    assert!(choose(&design, &[table.view()], &Wishes { memory: needed + (1 << 20), ..wishes.clone() }).is_ok());
+    let few = choose(&design, &[table.view()], &Wishes { key_bytes: choice.key_bytes - 1, ..wishes }).err().unwrap();
+    let needed = format!("{} MiB or more of keys", choice.key_bytes >> 20);
+    assert!(few.to_string().contains(&needed), "{few}");
     // A preset that does not bootstrap has too few levels, and one whose levels end too soon for one polynomial.
     let levelled = Program::new(&design, &parameters("insecure_n11_depth24_scale52"), 16).err().unwrap().to_string();
     assert!(levelled.contains("24 levels") && levelled.contains("one that bootstraps"), "{levelled}");
