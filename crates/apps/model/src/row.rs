@@ -68,8 +68,8 @@ fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> 
     for (element, value) in values.iter().enumerate() {
         if let Some([low, high]) = input.range(element).filter(|[low, high]| !(low..=high).contains(&value)) {
             return Err(format!(
-                "found a number outside in {}, needed {low:.6} to {high:.6}, the calibrated range; clip rows into it, or \
-                 let the owner calibrate with more rows",
+                "found a number outside in {}, needed {low:.6} to {high:.6}, the calibrated range; clip rows into it, \
+                 or let the owner calibrate with more rows",
                 input.shape.element(element)
             ));
         }

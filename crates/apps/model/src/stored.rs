@@ -62,8 +62,8 @@ enum StoredStep {
         name: String,
         size: usize,
     },
-    /// The bias; then arguments with the numbers of entries of their matrices, each entry of three numbers: row, column,
-    /// value.
+    /// The bias; then arguments with the numbers of entries of their matrices, each entry of three numbers: row,
+    /// column, value.
     Affine {
         terms: Vec<(usize, usize)>,
         size: usize,

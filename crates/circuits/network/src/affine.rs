@@ -37,8 +37,8 @@ pub(crate) struct Scales {
 }
 
 impl Affine {
-    /// A map with this plan. Diagonals are encoded at their first use. Without `values`, the map has the keys, the cost and the
-    /// memory of the real one, and all its weights are 1.
+    /// A map with this plan. Diagonals are encoded at their first use. Without `values`, the map has the keys, the cost
+    /// and the memory of the real one, and all its weights are 1.
     pub(crate) fn new(
         parameters: &CkksParameters,
         planned: Planned,

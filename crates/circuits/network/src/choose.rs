@@ -29,12 +29,14 @@ pub struct Wishes {
     pub noise: f64,
     /// Most bytes of memory of weights, of one run and of the keys of one client together.
     pub memory: u64,
+    /// Most bytes of the keys that a client sends once. Clients refuse more than 4 GiB.
+    pub key_bytes: u64,
 }
 
 impl Default for Wishes {
-    /// Any preset and batch, noise up to 2^-7, and 8 GiB of memory.
+    /// Any preset and batch, noise up to 2^-7, 8 GiB of memory, and 4 GiB of keys.
     fn default() -> Self {
-        Wishes { presets: Vec::new(), rows: None, noise: 2f64.powi(-7), memory: 8 << 30 }
+        Wishes { presets: Vec::new(), rows: None, noise: 2f64.powi(-7), memory: 8 << 30, key_bytes: 4 << 30 }
     }
 }
 
@@ -94,6 +96,7 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
 /// All candidates with their prices.
 fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, NetworkError> {
     let (mut candidates, mut deepest, mut least, mut refused) = (Vec::new(), 0, u64::MAX, None);
+    let mut fewest = u64::MAX;
     let mut smallest = usize::MAX;
     for preset in presets(wishes)? {
         let parameters = preset.build()?;
@@ -124,7 +127,12 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
             };
             let memory = program.stream(&prices, design, wishes.memory)?;
             least = least.min(memory);
-            if memory <= wishes.memory {
+            if memory > wishes.memory {
+                continue;
+            }
+            let key_bytes = program.key_plan().wire_bytes(parameters.ring());
+            fewest = fewest.min(key_bytes);
+            if key_bytes <= wishes.key_bytes {
                 let (seconds, rows) = (program.seconds(&model), arrangement.batch as f64);
                 let price = if wishes.rows.is_some() { seconds } else { seconds / rows };
                 let (parameters, schedule) = (parameters.clone(), program.schedule);
@@ -137,6 +145,10 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
     }
     if let Some(error) = refused.filter(|_| least == u64::MAX) {
         return Err(error);
+    }
+    if fewest < u64::MAX {
+        let found = format!("{} MiB or more of keys", fewest >> 20);
+        return Err(NetworkError::mismatch(OPERATION, found, format!("{} MiB; allow more", wishes.key_bytes >> 20)));
     }
     let needed = format!("{} levels", design.depth());
     Err(if deepest < design.depth() {

@@ -65,12 +65,13 @@ pub(crate) struct Term<'a> {
 
 /// The places of the entries of a map.
 ///
-/// Interleaved rows: results repeat after `period` positions. Before a sum over `whole / fold` positions that are `fold`
-/// apart, they repeat nowhere: an entry of row `r` and column `c` is at one position for each class of positions below
+/// Interleaved rows: results repeat after `period` positions. Before a sum over `whole / fold` positions that are
+/// `fold` apart, they repeat nowhere: an entry of row `r` and column `c` is at one position for each class of positions
+/// below
 /// `fold` that are `r` modulo `period`, in the diagonal whose number is below `fold` and which brings column `c` there.
-/// With `fold = period` this is the hybrid method of Juvekar, Vaikuntanathan and Chandrakasan ("GAZELLE", USENIX Security
-/// 2018, section 4.2), and with `fold = whole` the one of Halevi and Shoup; an argument that repeats sooner than the
-/// result has as many diagonals as its own period.
+/// With `fold = period` this is the hybrid method of Juvekar, Vaikuntanathan and Chandrakasan ("GAZELLE", USENIX
+/// Security 2018, section 4.2), and with `fold = whole` the one of Halevi and Shoup; an argument that repeats sooner
+/// than the result has as many diagonals as its own period.
 ///
 /// Consecutive rows: nothing repeats, and nothing is summed. An entry is at position `r` in diagonal `c - r`, which may
 /// be negative: a rotation brings other rows to the ends of a row, where this diagonal is zero.

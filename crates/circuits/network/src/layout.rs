@@ -259,7 +259,8 @@ impl Port {
         (0..rows.nrows()).filter(is_outside).collect()
     }
 
-    /// The slots of each vector for up to a batch of rows (rows x elements), as many as repeat. Slots without a row are 0.
+    /// The slots of each vector for up to a batch of rows (rows x elements), as many as repeat. Slots without a row are
+    /// 0.
     ///
     /// # Errors
     /// If there are no rows or too many, their length does not fit, or a value is not finite, or more than

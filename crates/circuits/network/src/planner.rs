@@ -63,8 +63,7 @@ impl Planner<'_> {
         check_depths(self.design, self.parameters())?;
         let counted = Planner { values: false, ..*self };
         let (mut fresh, layouts) = counted.scheduled(Schedule::of_fresh(self.design, self.parameters()))?;
-        let mut scheduler =
-            Scheduler { design: self.design, prices: self.prices, program: &mut fresh, layouts: &layouts };
+        let mut scheduler = Scheduler::new(self.design, self.prices, (&mut fresh, &layouts));
         let found = slots(layouts.iter());
         let (program, layouts) = self.scheduled(scheduler.schedule(found)?)?;
         let refreshed = program.schedule.refreshed.iter().flatten();

@@ -72,6 +72,9 @@ pub struct PlannedStep {
     pub bootstrap_seconds: f64,
 }
 
+/// A value, and its vectors.
+type Value<A> = (ValueId, Vec<<A as Arithmetic>::Vector>);
+
 /// What a run has done.
 enum Done {
     /// Bootstraps of so many vectors of each value.
@@ -99,7 +102,7 @@ impl Operation {
 impl Program {
     /// Plans the network of a design for batches of `batch` rows. Diagonals are encoded at the first run, or by
     /// [`Program::prepare`]. With parameters that bootstrap, levels and bootstraps are on the path of the fewest
-    /// predicted seconds; if the levels are enough, there are no bootstraps.
+    /// predicted seconds; a design whose levels are enough has no bootstraps.
     ///
     /// # Errors
     /// If the parameters have too few levels (those between two bootstraps, if they bootstrap), or too little room for
@@ -156,8 +159,8 @@ impl Program {
         Ok(self)
     }
 
-    /// Streams the weights of the largest maps until the program takes at most `memory` bytes, or none are kept. Returns
-    /// the bytes that it takes.
+    /// Streams the weights of the largest maps until the program takes at most `memory` bytes, or none are kept.
+    /// Returns the bytes that it takes.
     pub(crate) fn stream(&mut self, prices: &Prices, design: &Design, memory: u64) -> Result<u64, NetworkError> {
         while self.memory() > memory {
             let sizes = self.steps.iter().enumerate().map(|(step, operation)| (operation.kept_bytes(), step));
@@ -353,7 +356,7 @@ impl Program {
         arithmetic: &A,
         index: usize,
         argument: impl Fn(ValueId) -> Result<&'v [A::Vector], CkksError>,
-    ) -> Result<Vec<(ValueId, Vec<A::Vector>)>, CkksError>
+    ) -> Result<Vec<Value<A>>, CkksError>
     where
         A::Vector: 'v,
     {

@@ -5,7 +5,7 @@
 //! level of each step, and the values that are bootstrapped before it. The plan of the program follows it, with maps
 //! planned again for their levels.
 
-use unspoken_ckks::{Bootstrap, CkksError, CkksParameters, Cost, CostModel, Simulator, SlotValues};
+use unspoken_ckks::{Arithmetic, Bootstrap, CkksError, CkksParameters, Cost, CostModel, Simulator, SlotValues};
 use unspoken_placement::{Ladder, Landing, Path, Segment, Step, Way};
 
 use crate::design::Design;
@@ -13,7 +13,7 @@ use crate::diagonals::Prices;
 use crate::error::NetworkError;
 use crate::layout::Layout;
 use crate::network::{self, ValueId};
-use crate::program::{Operation, Program, encrypt_nothing};
+use crate::program::{Operation, Program};
 
 const PLACE: &str = "place bootstraps";
 
@@ -75,21 +75,35 @@ pub(crate) fn slots<'a>(layouts: impl Iterator<Item = &'a Layout>) -> usize {
 
 /// The search for a path.
 pub(crate) struct Scheduler<'a> {
-    pub(crate) design: &'a Design,
-    pub(crate) prices: &'a Prices,
+    design: &'a Design,
+    prices: &'a Prices,
     /// The steps, each planned on fresh arguments.
-    pub(crate) program: &'a mut Program,
-    pub(crate) layouts: &'a [Layout],
+    program: &'a mut Program,
+    layouts: &'a [Layout],
+    /// The scale of each value that was made at the highest level.
+    scales: Vec<f64>,
 }
 
-impl Scheduler<'_> {
-    /// The cheapest schedule with bootstraps of vectors that repeat after `slots` slots.
+impl<'a> Scheduler<'a> {
+    pub(crate) fn new(
+        design: &'a Design,
+        prices: &'a Prices,
+        (program, layouts): (&'a mut Program, &'a [Layout]),
+    ) -> Self {
+        let scales = vec![program.scale(); layouts.len()];
+        Scheduler { design, prices, program, layouts, scales }
+    }
+
+    /// The cheapest schedule: without bootstraps if the levels are enough, or else with bootstraps of vectors that
+    /// repeat after `slots` slots.
     pub(crate) fn schedule(&mut self, slots: usize) -> Result<Schedule, NetworkError> {
         let bootstrap = Bootstrap::new(&self.program.parameters, slots, SlotValues::Real)?;
         let segment = self.segment(&bootstrap)?;
-        let path = segment.cheapest_within(segment.ladder.top, MOST_STATES);
+        let top = segment.ladder.top;
+        // Keys of bootstraps are large: without need they are not asked for, even if bootstraps would save time.
+        let without = Segment { refresh: vec![f64::INFINITY; segment.refresh.len()], ..segment.clone() };
+        let path = without.cheapest_within(top, MOST_STATES).or_else(|| segment.cheapest_within(top, MOST_STATES));
         let path = path.ok_or_else(|| too_deep(self.design, &self.program.parameters))?;
-        debug_assert!(segment.replay(segment.ladder.top, &path).is_ok());
         Ok(self.of_path(&segment, &path, slots))
     }
 
@@ -155,13 +169,19 @@ impl Scheduler<'_> {
         let program = &*self.program;
         let simulator = Simulator::counting(self.prices.encoder());
         let arguments = program.steps[index].arguments();
-        let fresh = |value: &ValueId| encrypt_nothing(&simulator, &self.layouts[value.index()], level);
-        let inputs = arguments.iter().map(fresh).collect::<Result<Vec<_>, _>>()?;
+        let fresh = |value: &ValueId| {
+            let vectors = self.layouts[value.index()].vectors();
+            (0..vectors).map(|_| simulator.encrypt(&[], level, self.scales[value.index()])).collect()
+        };
+        let inputs = arguments.iter().map(fresh).collect::<Result<Vec<Vec<_>>, CkksError>>()?;
         let argument = |value: ValueId| {
             let place = arguments.iter().position(|argument| *argument == value);
             Ok(place.map_or(&[][..], |place| inputs[place].as_slice()))
         };
-        program.result(&simulator, &program.steps[index], index, argument)?;
+        let result = program.result(&simulator, &program.steps[index], index, argument)?;
+        if let Some(vector) = result.first().filter(|_| level == program.parameters.circuit_level()) {
+            self.scales[index] = simulator.scale(vector);
+        }
         Ok(simulator.cost())
     }
 
@@ -239,7 +259,7 @@ fn at_level(parameters: &CkksParameters, cost: &Cost, (from, to): (usize, usize)
 #[cfg(test)]
 mod tests {
     use ndarray::{Array2, s};
-    use unspoken_ckks::{Arithmetic, Encoder, Preset};
+    use unspoken_ckks::{Encoder, Preset};
 
     use super::*;
     use crate::function::Function;

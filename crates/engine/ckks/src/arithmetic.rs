@@ -142,10 +142,10 @@ pub trait Arithmetic {
     fn linear(&self, transform: &LinearTransform, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
     /// Sums of linear transformations of several vectors: result `r` is the sum over the pairs `(i, transform)` of row
-    /// `r` of `transform` applied to `inputs[i]`, each one level down, as for [`Arithmetic::linear`]. These are the blocks
-    /// of a matrix that is too large for one transformation. All have the same level, steps, period
-    /// ([`LinearPlan::with_period`](crate::LinearPlan::with_period)) and output scale: so an input is rotated by its baby
-    /// steps once for all results, and a result by its giant steps once for all inputs.
+    /// `r` of `transform` applied to `inputs[i]`, each one level down, as for [`Arithmetic::linear`]. These are the
+    /// blocks of a matrix that is too large for one transformation. All have the same level, steps, period
+    /// ([`LinearPlan::with_period`](crate::LinearPlan::with_period)) and output scale: so an input is rotated by its
+    /// baby steps once for all results, and a result by its giant steps once for all inputs.
     ///
     /// # Errors
     /// If there are no rows, one is empty or has an input that does not exist, transformations differ as said, an input

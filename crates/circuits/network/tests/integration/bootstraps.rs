@@ -5,7 +5,7 @@ use unspoken_ckks::{CkksParameters, CostModel, Preset};
 use unspoken_network::{Design, Function, Network, NetworkBuilder, Options, Program, SparseMatrix, Wishes, choose};
 use unspoken_rlwe::KeyKind;
 
-use crate::common::{Client, bias, design, mlp, rows, weights};
+use crate::common::{Client, bias, design, mixed, mlp, rows, weights};
 
 /// Residual blocks: `r(x + B f(A x))`. Two values are live at a time, at several levels.
 fn residual(blocks: usize, width: usize) -> Network {
@@ -125,6 +125,41 @@ fn the_value_that_skips_a_block_is_bootstrapped_too() {
     assert!(noise < 4.0 * simulation.noise && simulation.noise < 1e-4);
 }
 
+/// The results of powers and products have other scales, which a bootstrap keeps.
+#[test]
+fn powers_and_products_are_bootstrapped_too() {
+    let mut builder = NetworkBuilder::new();
+    let input = builder.input("x", 8).unwrap();
+    // Values stay below 1, so that their powers do not grow.
+    let small = |seed: usize| SparseMatrix::dense((8, 8), |r, c| 0.15 * mixed(seed + 8 * r + c)).unwrap();
+    let mut x = builder.affine(vec![(input, small(1))], bias(8, 1)).unwrap();
+    for layer in 0..7 {
+        let cube = builder.function(x, Function::Power(3)).unwrap();
+        let product = builder.product(cube, x).unwrap();
+        let sum = vec![(product, small(100 * layer)), (input, small(50 + layer))];
+        x = builder.affine(sum, bias(8, layer)).unwrap();
+    }
+    let network = builder.finish(&[("y", x)]).unwrap();
+    let table = rows(64, 8, 1);
+    let design = design(&network, &[table.view()], &coarse());
+    for preset in ["insecure_n11_boot_depth15_scale40", "insecure_n11_boot_depth10_scale50"] {
+        let mut client = Client::new(preset);
+        let program = Program::new(&design, client.parameters(), 16).unwrap();
+        replay(&program, &design);
+        let few = table.slice(s![..16, ..]);
+        let simulation = program.simulate(&network, &client.encoder, &[few], 1).unwrap();
+        let found: Vec<_> = client.run(&program, &[few]).into_iter().map(|answer| answer.values).collect();
+        let noise = program.distance(&found, &simulation.exact);
+        println!(
+            "{preset}: {} bootstraps: noise {noise:.1e}, simulated {:.1e}",
+            program.bootstraps(),
+            simulation.noise
+        );
+        assert!(program.bootstraps() > 0 && simulation.overflows.is_empty() && simulation.approximation < 1e-9);
+        assert!(noise < 4.0 * simulation.noise && simulation.noise < 1e-3);
+    }
+}
+
 #[test]
 fn a_design_that_fits_is_not_bootstrapped() {
     let network = mlp(&[6, 8, 2], Function::Relu);
@@ -139,6 +174,16 @@ fn a_design_that_fits_is_not_bootstrapped() {
         let shift = if preset.ends_with("50") { 0 } else { 2 };
         assert_eq!(program.input_level(), design.depth() + shift, "{preset}");
     }
+}
+
+/// A wide map at the begin takes longer than a bootstrap, which would let it run at a lower level.
+#[test]
+fn bootstraps_that_only_save_time_are_not_made() {
+    let network = mlp(&[1000, 1000, 3, 3, 3], Function::Power(8));
+    let table = rows(64, 1000, 1);
+    let design = design(&network, &[table.view()], &Options::default());
+    let program = Program::new(&design, &parameters("insecure_n11_boot_depth10_scale50"), 1).unwrap();
+    assert_eq!((program.bootstraps(), program.input_level(), design.depth()), (0, 13, 13));
 }
 
 #[test]
@@ -160,7 +205,10 @@ fn memory_and_levels_that_are_too_few_are_refused_with_numbers() {
         refused.contains("MiB or more of memory") && refused.contains(&format!("{} MiB", needed >> 21)),
         "{refused}"
     );
-    assert!(choose(&design, &[table.view()], &Wishes { memory: needed + (1 << 20), ..wishes }).is_ok());
+    assert!(choose(&design, &[table.view()], &Wishes { memory: needed + (1 << 20), ..wishes.clone() }).is_ok());
+    let few = choose(&design, &[table.view()], &Wishes { key_bytes: choice.key_bytes - 1, ..wishes }).err().unwrap();
+    let needed = format!("{} MiB or more of keys", choice.key_bytes >> 20);
+    assert!(few.to_string().contains(&needed), "{few}");
     // A preset that does not bootstrap has too few levels, and one whose levels end too soon for one polynomial.
     let levelled = Program::new(&design, &parameters("insecure_n11_depth24_scale52"), 16).err().unwrap().to_string();
     assert!(levelled.contains("24 levels") && levelled.contains("one that bootstraps"), "{levelled}");

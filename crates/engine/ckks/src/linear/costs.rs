@@ -9,8 +9,8 @@ use crate::parameters::CkksParameters;
 pub struct LinearCosts {
     /// Number of primes of the level.
     limbs: usize,
-    /// The costs of an input, a result, a baby step, a giant step, a product with a diagonal and an addition of undivided
-    /// sums, without the counts of key switches.
+    /// The costs of an input, a result, a baby step, a giant step, a product with a diagonal and an addition of
+    /// undivided sums, without the counts of key switches.
     input: Cost,
     output: Cost,
     baby: Cost,

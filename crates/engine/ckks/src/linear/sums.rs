@@ -1,7 +1,7 @@
 //! Sums of linear transformations of several vectors, which share their steps: the blocks of a large matrix.
 //!
-//! With `out_r = sum_i T_ri(in_i)`, each input is decomposed and rotated by its baby steps once for all results, and each
-//! result is rotated by its giant steps once for all inputs.
+//! With `out_r = sum_i T_ri(in_i)`, each input is decomposed and rotated by its baby steps once for all results, and
+//! each result is rotated by its giant steps once for all inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,8 @@ use crate::memory;
 /// Number of baby steps whose diagonals are encoded at the same time, if diagonals are not kept.
 pub(super) const STREAMED_BABIES: usize = 8;
 
-/// Plans of sums of linear transformations: for each result, the numbers of inputs and the transformations of them. They
-/// have one level and the same steps.
+/// Plans of sums of linear transformations: for each result, the numbers of inputs and the transformations of them.
+/// They have one level and the same steps.
 pub(crate) struct LinearSums<'a> {
     rows: Vec<Vec<(usize, &'a LinearPlan)>>,
     first: &'a LinearPlan,
@@ -112,8 +112,8 @@ impl<'a> LinearSums<'a> {
     }
 
     /// Bytes that [`LinearSums::apply`] holds at its peak, its results included. The peak is the maximum of two phases:
-    /// the raised digits, the lifted input, rotations by baby steps, diagonals that are not kept, one sum for each giant
-    /// step of each result and those of one more input; the sums and a key switch.
+    /// the raised digits, the lifted input, rotations by baby steps, diagonals that are not kept, one sum for each
+    /// giant step of each result and those of one more input; the sums and a key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, basis) = (self.first.parameters.ring(), self.first.parameters.basis(self.first.level));
         let (own, extended) = (2 * ring.limb_count(basis), ring.limb_count(self.first.basis));
@@ -152,8 +152,8 @@ impl<'a> LinearSums<'a> {
         Ok((self.first.level - 1, self.first.output_scale))
     }
 
-    /// Evaluates the sums by plain rotations, products and sums, for any arithmetic: with the keys, levels and scales of
-    /// [`LinearSums::apply`], but more divisions, so it needs more time and adds more noise.
+    /// Evaluates the sums by plain rotations, products and sums, for any arithmetic: with the keys, levels and scales
+    /// of [`LinearSums::apply`], but more divisions, so it needs more time and adds more noise.
     ///
     /// # Errors
     /// As for [`LinearSums::output`], or if a key is missing.

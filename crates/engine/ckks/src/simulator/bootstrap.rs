@@ -185,8 +185,9 @@ impl Simulator {
         Ok([first, self.stored(second.draft())])
     }
 
-    /// Simulates sums of linear transformations by plain rotations, which are slightly noisier than the hoisted rotations
-    /// of the encrypted run. Counts the cost and the memory of the hoisted form. Without values, nothing is rotated.
+    /// Simulates sums of linear transformations by plain rotations, which are slightly noisier than the hoisted
+    /// rotations of the encrypted run. Counts the cost and the memory of the hoisted form. Without values, nothing is
+    /// rotated.
     pub(crate) fn transform(&self, sums: &LinearSums<'_>, inputs: &[&Simulated]) -> Result<Vec<Simulated>, CkksError> {
         let inputs: Vec<Simulated> = inputs.iter().map(|input| input.draft()).collect();
         let results = self.charge_instead((sums.cost(), sums.live_bytes()), |inner| {
