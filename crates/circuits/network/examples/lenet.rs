@@ -2,15 +2,15 @@
 //!
 //! `cargo run --release -p unspoken-network --example lenet -- ROWS [square|relu] [run]`
 
+mod encrypted;
+
 use std::time::Instant;
 
 use ndarray::{Array2, s};
-use unspoken_ckks::{CostModel, Encoder, Evaluator};
+use unspoken_ckks::CostModel;
 use unspoken_network::{
     Design, Function, Network, NetworkBuilder, NetworkError, Options, Ranges, SparseMatrix, ValueId, Wishes, choose,
 };
-use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 /// Channels and side of a square picture.
 type Shape = (usize, usize);
@@ -114,29 +114,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !has("run") {
         return Ok(());
     }
-    let encoder = Encoder::new(program.parameters());
-    let mut rng = SecretRng::insecure_from_seed(1);
-    let secret = SecretKey::generate(program.parameters().rlwe(), &mut rng)?;
-    let keys = EvaluationKeys::generate(&secret, program.key_plan(), &mut rng)?;
     let few = pictures.slice(s![..rows.min(128), ..]);
-    let mut vectors = Vec::new();
-    for slots in program.inputs()[0].arrange(few)? {
-        let plaintext = encoder.encode(&slots, program.input_level(), program.scale())?;
-        vectors.push(encoder.encrypt(&plaintext, &secret, &mut rng)?.expand(program.parameters()));
-    }
-    program.prepare(&encoder)?;
-    let evaluator = Evaluator::new(&encoder, &keys);
-    let mut best = f64::INFINITY;
-    for repetition in 0..2 {
-        let start = Instant::now();
-        let answer = program.evaluate(&evaluator, std::slice::from_ref(&vectors))?;
-        best = best.min(start.elapsed().as_secs_f64());
-        if repetition > 0 {
-            let slots = answer[0].iter().map(|v| encoder.decrypt(v, &secret)).collect::<Result<Vec<_>, _>>()?;
-            let found = program.outputs()[0].read(&slots, few.nrows())?;
-            let distance = program.distance(&[found.values], &network.run(&[few])?);
-            println!("  measured {best:.2} s, largest error {distance:.1e} of the range");
-        }
-    }
+    let (found, seconds) = encrypted::run(program, few, 2)?;
+    let distance = program.distance(&[found.values], &network.run(&[few])?);
+    println!("  measured {seconds:.2} s, largest error {distance:.1e} of the range");
     Ok(())
 }

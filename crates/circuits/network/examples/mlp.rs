@@ -3,15 +3,15 @@
 //!
 //! `cargo run --release -p unspoken-network --example mlp -- [PRESET]`
 
+mod encrypted;
+
 use std::time::Instant;
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
-use unspoken_ckks::{Ciphertext, CostModel, Encoder, Evaluator};
+use unspoken_ckks::CostModel;
 use unspoken_network::{
     Design, Function, Network, NetworkBuilder, Options, Program, Ranges, SparseMatrix, Wishes, choose,
 };
-use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 /// Rows of a query, and of training and calibration.
 const ROWS: usize = 128;
@@ -155,28 +155,7 @@ fn measure(
 }
 
 fn run(network: &Network, program: &Program, rows: ArrayView2<'_, f64>, labels: &[usize]) -> Result<(), Error> {
-    let parameters = program.parameters();
-    let encoder = Encoder::new(parameters);
-    let mut rng = SecretRng::insecure_from_seed(1);
-    let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let keys = EvaluationKeys::generate(&secret, program.key_plan(), &mut rng)?;
-    let mut vectors = Vec::new();
-    for slots in program.inputs()[0].arrange(rows)? {
-        let plaintext = encoder.encode(&slots, program.input_level(), program.scale())?;
-        vectors.push(encoder.encrypt(&plaintext, &secret, &mut rng)?.expand(parameters));
-    }
-    let start = Instant::now();
-    program.prepare(&encoder)?;
-    println!("  weights encoded in {:.2} s", start.elapsed().as_secs_f64());
-    let (evaluator, mut best, mut answer) = (Evaluator::new(&encoder, &keys), f64::INFINITY, Vec::new());
-    for _ in 0..=REPETITIONS {
-        let start = Instant::now();
-        answer = program.evaluate(&evaluator, std::slice::from_ref(&vectors))?;
-        best = best.min(start.elapsed().as_secs_f64());
-    }
-    let decrypt = |vector: &Ciphertext| encoder.decrypt(vector, &secret);
-    let slots = answer[0].iter().map(decrypt).collect::<Result<Vec<_>, _>>()?;
-    let found = program.outputs()[0].read(&slots, rows.nrows())?;
+    let (found, best) = encrypted::run(program, rows, REPETITIONS + 1)?;
     let expected = network.run(&[rows])?;
     let one = if expected[0].iter().all(|x| (0.0..=1.0).contains(x)) { 0.5 } else { 0.0 };
     let of_rows = |values: &Array2<f64>| values.rows().into_iter().map(|row| label(row, one)).collect::<Vec<_>>();

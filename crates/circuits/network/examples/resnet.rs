@@ -1,12 +1,16 @@
 //! A network of the shape of ResNet-20 (3 x 32 x 32 pixels, 16, 32 and 64 channels, three residual blocks each, ten
-//! classes) with random weights and pictures: where it is bootstrapped, and what it needs. Nothing is encrypted.
+//! classes) with random weights and pictures: where it is bootstrapped, and what it needs. With `run`, one picture runs
+//! encrypted, with weights that are kept as far as there is memory.
 //!
 //! `cargo run --release -p unspoken-network --example resnet -- [KINK_BITS] [BLOCKS] [PRESET...]`
+//! `cargo run --release -p unspoken-network --example resnet -- run PRESET MIB [KINK_BITS] [BLOCKS]`
+
+mod encrypted;
 
 use std::time::Instant;
 
-use ndarray::Array2;
-use unspoken_ckks::{Bootstrap, CostModel, Preset};
+use ndarray::{Array2, s};
+use unspoken_ckks::{Bootstrap, CostModel, Encoder, Preset};
 use unspoken_network::{
     Design, Function, Network, NetworkBuilder, NetworkError, Options, Program, Ranges, SparseMatrix, ValueId,
 };
@@ -85,7 +89,11 @@ fn resnet(blocks: usize) -> Result<Network, NetworkError> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let run = (arguments.first().is_some_and(|first| first == "run") && arguments.len() > 2).then(|| {
+        arguments.remove(0);
+        (arguments.remove(0), arguments.remove(0))
+    });
     let bits: f64 = arguments.first().map_or(Ok(8.0), |bits| bits.parse())?;
     let blocks: usize = arguments.get(1).map_or(Ok(3), |blocks| blocks.parse())?;
     let presets: Vec<&str> = match arguments.get(2..).filter(|names| !names.is_empty()) {
@@ -99,6 +107,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options { kink_error: (-bits).exp2(), ..Options::default() };
     let design = Design::new(&network, &Ranges::of(&network, &[pictures.view()])?, &options)?;
     println!("{} steps, {} levels, in {:.0} s", network.steps().len(), design.depth(), start.elapsed().as_secs_f64());
+    if let Some((preset, mib)) = run {
+        return measure(&network, &design, &preset, mib.parse()?, &pictures);
+    }
     for name in presets {
         let start = Instant::now();
         let parameters = Preset::find(name)?.build()?;
@@ -140,5 +151,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             );
         }
     }
+    Ok(())
+}
+
+fn measure(
+    network: &Network,
+    design: &Design,
+    preset: &str,
+    mib: u64,
+    pictures: &Array2<f64>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let parameters = Preset::find(preset)?.build()?;
+    let program = Program::new(design, &parameters, 1)?.within(design, mib << 20)?;
+    println!(
+        "{preset}: {} bootstraps, {} keys, {} MiB of memory, predicted {:.1} s, nominal on one core {:.1} s",
+        program.bootstraps(),
+        program.key_plan().len(),
+        program.memory() >> 20,
+        program.seconds(&CostModel::measure(&parameters)?),
+        program.seconds(&CostModel::nominal(&parameters))
+    );
+    let one = pictures.slice(s![..1, ..]);
+    let simulation = program.simulate(network, &Encoder::new(&parameters), &[one], 1)?;
+    println!("  simulated noise {:.1e}, of polynomials {:.1e}", simulation.noise, simulation.approximation);
+    let (found, seconds) = encrypted::run(&program, one, 1)?;
+    let values = [found.values];
+    let (noise, all) = (program.distance(&values, &simulation.exact), program.distance(&values, &network.run(&[one])?));
+    println!("  measured {seconds:.1} s, noise {noise:.1e}, with polynomials {all:.1e}");
     Ok(())
 }
