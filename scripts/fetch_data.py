@@ -325,7 +325,7 @@ DATA_SETS = [
                 converter="churn",
             ),
         ),
-        licence="package: GPL-3.0; R's modeldata, where the table was published, is MIT; the rows are a sample of IBM's",
+        licence="package: GPL-3.0; R's modeldata, where the table was published, is MIT; the rows are IBM's sample",
     ),
     DataSet(
         name="icd10",

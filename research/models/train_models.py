@@ -190,7 +190,8 @@ def picture_model(name: str) -> None:
     (pixels, labels), (test, test_labels) = images("train"), images("t10k")
     if name == "resnet-20":
         # No package was found that carries CIFAR-10: the shape is that of CIFAR-10, the images are not.
-        pixels, test = (np.tile(np.pad(part, ((0, 0), (0, 0), (2, 2), (2, 2))), (1, 3, 1, 1)) for part in (pixels, test))
+        margins = ((0, 0), (0, 0), (2, 2), (2, 2))
+        pixels, test = (np.tile(np.pad(part, margins), (1, 3, 1, 1)) for part in (pixels, test))
         network, epochs, each = resnet(), RESNET_EPOCHS, RESNET_IMAGES
     else:
         network, epochs, each = lenet(LENETS[name]), EPOCHS, len(pixels)

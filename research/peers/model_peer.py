@@ -43,7 +43,6 @@ class Clear:
         self.session = onnxruntime.InferenceSession(command["model"], options, providers=providers)
         rows = np.load(command["rows"])
         self.name = self.session.get_inputs()[0].name
-        # The first axis of the input may be a number: then it is that of one row, and rows are asked one by one.
         self.batch = rows[: integer(command, "batch", 128, 1, len(rows))]
         self.rows = rows
         self.version = onnxruntime.__version__
@@ -140,6 +139,12 @@ class Concrete:
             "compile_seconds": self.seconds["compile"],
         }
 
+    def answer(self, query):
+        """The server's answer, and its times."""
+        answers = []
+        times = time_calls(lambda: answers.append(self.server.run(query, self.keys)), 1)
+        return answers[0], times
+
     def time(self, reps):
         """Times the server on the next rows; each answer must have the label that the quantised model gives."""
         found = {"ms": [], "cpu_ms": [], "encrypt_ms": [], "decrypt_ms": []}
@@ -148,10 +153,9 @@ class Concrete:
             start = time.perf_counter()
             query = self.client.quantize_encrypt_serialize(self.rows[place : place + 1])
             encrypted = time.perf_counter()
-            answers = []
-            times = time_calls(lambda query=query: answers.append(self.server.run(query, self.keys)), 1)
+            answer, times = self.answer(query)
             answered = time.perf_counter()
-            scores = self.client.deserialize_decrypt_dequantize(answers[0])
+            scores = self.client.deserialize_decrypt_dequantize(answer)
             decrypted = time.perf_counter()
             self.asked += 1
             self.equal += int(np.argmax(scores) == self.labels[place])

@@ -1,13 +1,14 @@
 //! The model suite: models of one's own, from ONNX files, asked about rows that their training has not seen.
 //!
-//! `research/models/train_models.py` trains the models and writes the rows. Those on breast cancer are in `models/`; the
-//! others are in `data/own-models/`, and left out where they are absent. Each model is compiled as `unspoken compile`
-//! does it: calibrated on rows of the training set, with the preset of the fewest predicted seconds for the batch.
+//! `research/models/train_models.py` trains the models and writes the rows. Those on breast cancer are in `models/`;
+//! the others are in `data/own-models/`, and left out where they are absent. Each model is compiled as `unspoken
+//! compile` does it: calibrated on rows of the training set, with the preset of the fewest predicted seconds for the
+//! batch.
 //!
 //! - **Batches.** The largest of the batches of a case, with the most bits of precision, that fits the memory of the
 //!   case is measured. Those that do not fit are named in the progress, with the memory that they need.
-//! - **Seconds** are those of a full batch. `answer_time` is that of the service, from the bytes of a query to the bytes
-//!   of an answer, beside the model in the clear: onnxruntime on one thread, or our evaluation of the graph, if
+//! - **Seconds** are those of a full batch. `answer_time` is that of the service, from the bytes of a query to the
+//!   bytes of an answer, beside the model in the clear: onnxruntime on one thread, or our evaluation of the graph, if
 //!   onnxruntime is not set up. `predicted_time` has the prediction of the engine's nominal cost model for one core as
 //!   its baseline. `encrypt_time` and `decrypt_time` are those of the client, on one thread.
 //! - **Accuracy** is the part of rows with the right label, side by side on the same rows: in the clear, with
@@ -21,8 +22,8 @@
 //!   counts them. Labels in the clear are those of the rows as they were.
 //! - **Concrete ML** trains its own quantised model on the same rows (`research/peers/model_peer.py`), and answers one
 //!   row at a time, with all cores, in turn with a full batch of ours on all cores. Rows with metrics that begin with
-//!   `beside` have it as the baseline. `beside_first_row_time` compares the wait for one row, `beside_row_time` the time
-//!   for each row of a full batch. `--quick` leaves it out.
+//!   `beside` have it as the baseline. `beside_first_row_time` compares the wait for one row, `beside_row_time` the
+//!   time for each row of a full batch. `--quick` leaves it out.
 
 mod beside;
 mod case;
