@@ -178,7 +178,7 @@ tables-search: build-bench data/icd10/icd10cm.csv data/glove data/minilm
 data/glove data/minilm:
 	$(PYTHON) scripts/fetch_data.py $(notdir $@)
 
-# Models of one's own from ONNX, beside onnxruntime in the clear and, where it installs, Concrete ML (3 GB in .peers).
+# Models of one's own from ONNX, beside onnxruntime in the clear and, where it installs, Concrete ML (6 GB in .peers).
 # Trains the models that are absent. Needs 14 GB of memory, and about half an hour.
 tables-model: build-bench data/churn data/mnist
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "own models"

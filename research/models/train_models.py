@@ -1,8 +1,8 @@
 """Trains the models of `unspoken-bench model`, and writes the rows that it asks about.
 
 `python3 research/models/train_models.py [NAME ...]`, in the environment of `research/tables/model_tables.py`
-(scikit-learn, skl2onnx, torch, onnx). Without names it trains all models but `resnet-20`, whose training takes a
-quarter of an hour. Each name is a folder of `.npy` files and ONNX models:
+(scikit-learn, skl2onnx, torch, onnx). Without names it trains all models but `resnet-20`, whose training takes
+some minutes. Each name is a folder of `.npy` files and ONNX models:
 
 | file | contents |
 | --- | --- |
@@ -43,8 +43,8 @@ OPSET = 17
 # Three hidden layers.
 HIDDEN = (128, 128, 128)
 CALIBRATION_IMAGES, EPOCHS, BATCH = 2048, 4, 64
-# Of the residual network: images of an epoch, so that it trains within a quarter of an hour on two cores.
-RESNET_IMAGES, RESNET_EPOCHS = 20_000, 3
+# Of the residual network: images of an epoch, so that it trains within some minutes on two cores.
+RESNET_IMAGES, RESNET_EPOCHS = 10_000, 2
 
 
 def breast_cancer():

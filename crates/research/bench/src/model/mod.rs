@@ -51,7 +51,7 @@ const PICTURES: &[usize] = &[128, 64, 32, 16, 8, 4, 2, 1];
 
 /// Memory for weights, one run and the keys of one client: for tables, and for pictures.
 const TABLE_MIB: u64 = 8 << 10;
-const PICTURE_MIB: u64 = 12 << 10;
+const PICTURE_MIB: u64 = 13 << 10;
 
 /// A model and what is measured of it.
 #[derive(Clone, Copy, Debug)]
@@ -199,9 +199,14 @@ mod tests {
                 assert!(accuracy.ours > 0.7 && accuracy.ours <= 1.0, "{accuracy:?}");
             }
         }
-        // The perceptron's polynomials are wrong by more than its noise; the logistic regression has none.
-        let part = |name: &str| find("result_error", name).ours / find("noise_error", name).ours;
-        assert!(part("perceptron") > 10.0 && part("logistic") < 2.0, "{} {}", part("perceptron"), part("logistic"));
+        // The polynomials of a perceptron are wrong by far more than its noise; a logistic regression has none.
+        let error = |name: &str| find("result_error", name).ours;
+        assert!(
+            error("perceptron") > 1e-3 && error("logistic") < 1e-4,
+            "{} {}",
+            error("perceptron"),
+            error("logistic")
+        );
         assert!(rows.iter().all(|row| !row.case.starts_with("absent") && !row.case.starts_with("small memory")));
     }
 
