@@ -124,9 +124,9 @@ fn correctness(
     let (mut exact, mut noisy, mut outside) = (Vec::new(), Vec::new(), Vec::new());
     for first in (0..count).step_by(batch) {
         let simulated = circuit.simulate(&encoder, rows.slice(s![first..count.min(first + batch), ..]))?;
-        exact.push(simulated.0);
-        noisy.push(simulated.1);
-        outside.extend(simulated.2.iter().map(|row| row + first));
+        exact.push(simulated.exact);
+        noisy.push(simulated.noisy);
+        outside.extend(simulated.outside.iter().map(|row| row + first));
     }
     let clear = subject.clear(subject.test.view())?;
     let polynomials = subject.given(joined(&exact)?)?;

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ndarray::{Array2, ArrayView2, s};
-use unspoken_ckks::CkksParameters;
+use unspoken_ckks::{CkksParameters, Encoder};
 use unspoken_model::{CompiledModel, Description, ModelClient, ModelServer, Row};
-use unspoken_network::{Design, Network, Program, Ranges};
+use unspoken_network::{Design, Network, Program, Ranges, Simulation};
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
@@ -35,14 +35,9 @@ impl Circuit {
         Ok(Circuit { network, program })
     }
 
-    /// With polynomials, and with noise, for a batch; and the rows whose results are too large.
-    pub(super) fn simulate(
-        &self,
-        encoder: &unspoken_ckks::Encoder,
-        rows: ArrayView2<'_, f64>,
-    ) -> anyhow::Result<(Vec<Array2<f64>>, Vec<Array2<f64>>, Vec<usize>)> {
-        let simulation = self.program.simulate(&self.network, encoder, &[rows], 1)?;
-        Ok((simulation.exact, simulation.noisy, simulation.outside))
+    /// A batch with polynomials, and with noise.
+    pub(super) fn simulate(&self, encoder: &Encoder, rows: ArrayView2<'_, f64>) -> anyhow::Result<Simulation> {
+        Ok(self.program.simulate(&self.network, encoder, &[rows], 1)?)
     }
 
     /// The largest difference of results, as a part of the radius of their ranges.
