@@ -17,6 +17,7 @@ uses it as its guide for production does, with a client and a server that exchan
 """
 
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -26,6 +27,10 @@ from pathlib import Path
 
 import numpy as np
 from protocol import PeerError, integer, serve, thread_count, time_calls
+
+# Bytes of addresses that this process may have. Without a limit, Concrete ML grew beyond 17 GB for the perceptron on
+# customers, and the system killed it; with one, it ends and other programs go on.
+MOST_BYTES = 16 << 30
 
 HIDDEN, HIDDEN_LAYERS, BITS = 128, 3, 4
 EPOCHS, RATE, BATCH = 100, 0.01, 64
@@ -192,6 +197,7 @@ class ModelPeer:
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     # Concrete ML prints what it does; the protocol sends it to standard error.
     sys.path.insert(0, os.path.dirname(__file__))
     serve(ModelPeer())

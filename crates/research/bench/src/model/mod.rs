@@ -23,7 +23,8 @@
 //! - **Concrete ML** trains its own quantised model on the same rows (`research/peers/model_peer.py`), and answers one
 //!   row at a time, with all cores, in turn with a full batch of ours on all cores. Rows with metrics that begin with
 //!   `beside` have it as the baseline. `beside_first_row_time` compares the wait for one row, `beside_row_time` the
-//!   time for each row of a full batch. `--quick` leaves it out.
+//!   time for each row of a full batch. `--quick` leaves it out. Where its process ends, as it does for want
+//!   of memory, the progress says so, and these rows are missing.
 
 mod beside;
 mod case;
