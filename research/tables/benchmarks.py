@@ -22,6 +22,7 @@ import llama_encrypted_tables
 import llama_tables
 import lookup_tables
 import matrix_tables
+import model_tables
 import pir_tables
 import search_tables
 from page import cells
@@ -51,6 +52,7 @@ SECTIONS = (
     (search_tables.MILLION, "search", ("million",), False),
     (search_tables.BESIDE, "search", ("product", "plans"), False),
     (search_tables.PLANNER, "search", ("planner",), False),
+    (model_tables.HEADING, "model", (), False),
     (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),
     (llama_encrypted_tables.PASSES, "llama", ("passes", "small-chain", "chain"), False),
     (llama_encrypted_tables.BLOCKS, "llama", ("blocks", "share"), False),
@@ -63,6 +65,7 @@ NOTES = {
     **encrypt_tables.NOTES,
     **pir_tables.NOTES,
     **search_tables.NOTES,
+    **model_tables.NOTES,
     **llama_encrypted_tables.NOTES,
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. Rows of OpenFHE
@@ -75,10 +78,10 @@ by the bits of modulus that are left for a circuit: OpenFHE at 59 bits a level h
 
 INTRODUCTION = """\
 Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt`, `make tables-pir`,
-`make tables-search`, `make tables-llama` and `make tables-llama-clear` make some of its sections. Times are of one
-thread unless a row says otherwise. Those with a baseline are medians of repetitions that alternated in one run, after
-one repetition that is not counted; the ratio is the median of the pairwise ratios, above 1 where ours is better. Where
-something else was done, the section says so.
+`make tables-search`, `make tables-model`, `make tables-llama` and `make tables-llama-clear` make some of its sections.
+Times are of one thread unless a row says otherwise. Those with a baseline are medians of repetitions that alternated in
+one run, after one repetition that is not counted; the ratio is the median of the pairwise ratios, above 1 where ours is
+better. Where something else was done, the section says so.
 """
 
 # Tables before the one with a row per metric.
@@ -87,6 +90,7 @@ TABLES = {
     **encrypt_tables.TABLES,
     **pir_tables.TABLES,
     **search_tables.TABLES,
+    **model_tables.TABLES,
     **llama_encrypted_tables.TABLES,
 }
 
@@ -96,6 +100,7 @@ SPECIAL = (
     *matrix_tables.SPECIAL,
     *pir_tables.SPECIAL,
     *search_tables.SPECIAL,
+    *model_tables.SPECIAL,
     *llama_encrypted_tables.SPECIAL,
 )
 
@@ -190,6 +195,8 @@ def section(binary: Path, heading: str) -> str:
     else:
         if heading == search_tables.COLLECTIONS:
             search_tables.prepare()
+        if heading == model_tables.HEADING:
+            model_tables.prepare()
         found = rows(binary, suite, only)
     parts = [
         measured_on(binary),

@@ -138,7 +138,17 @@ pub(crate) fn pool(threads: usize) -> anyhow::Result<ThreadPool> {
 /// The rows that `measure` sends with the options of a quick run, for tests.
 #[cfg(test)]
 pub(crate) fn test_rows(suite: Suite, measure: impl FnOnce(&mut Harness<'_>) -> anyhow::Result<()>) -> Vec<Row> {
-    let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
+    test_rows_below(".", suite, measure)
+}
+
+/// The same with the files below a root.
+#[cfg(test)]
+pub(crate) fn test_rows_below(
+    root: &str,
+    suite: Suite,
+    measure: impl FnOnce(&mut Harness<'_>) -> anyhow::Result<()>,
+) -> Vec<Row> {
+    let options = Options { quick: true, peers: false, clock: Clock::Cpu, root: root.into(), ..Options::default() };
     let mut rows = Vec::new();
     let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
     let mut harness = Harness::new(suite, &options, &mut sink, &mut progress).unwrap();

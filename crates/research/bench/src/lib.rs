@@ -10,6 +10,7 @@ mod llama;
 mod lookup;
 mod machine;
 mod matrix;
+mod model;
 mod peer;
 mod pir;
 mod row;
@@ -45,11 +46,13 @@ pub enum Suite {
     Cluster,
     /// Private search: recall, bytes, seconds, beside exact search, encrypted products and the planner's predictions.
     Search,
+    /// Models of one's own: seconds, bytes, accuracy and errors, beside the model in the clear and Concrete ML.
+    Model,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 9] = [
+    pub const ALL: [Suite; 10] = [
         Suite::Engine,
         Suite::Lookup,
         Suite::Matrix,
@@ -59,9 +62,10 @@ impl Suite {
         Suite::Web,
         Suite::Cluster,
         Suite::Search,
+        Suite::Model,
     ];
 
-    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama`, `web`, `cluster` or `search`.
+    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama`, `web`, `cluster`, `search` or `model`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
@@ -73,6 +77,7 @@ impl Suite {
             Suite::Web => "web",
             Suite::Cluster => "cluster",
             Suite::Search => "search",
+            Suite::Model => "model",
         }
     }
 
@@ -88,6 +93,7 @@ impl Suite {
             Suite::Web => &web::PARTS,
             Suite::Cluster => &cluster::PARTS,
             Suite::Search => &search::PARTS,
+            Suite::Model => &model::PARTS,
         }
     }
 }
@@ -166,5 +172,6 @@ pub fn run(
         Suite::Web => web::run(&mut harness),
         Suite::Cluster => cluster::run(&mut harness),
         Suite::Search => search::run(&mut harness),
+        Suite::Model => model::run(&mut harness),
     }
 }

@@ -1,10 +1,12 @@
 //! Other libraries in child processes: one JSON object per line in each direction (`research/peers/protocol.py`). They
 //! time their own calls, so no time includes the pipe. The submodules have evaluators and bootstrapping of OpenFHE and
-//! Lattigo, SEAL, Respire, InsPIRe and YPIR, our module for browsers in V8, and our services on Ray.
+//! Lattigo, SEAL, Respire, InsPIRe and YPIR, models in onnxruntime and Concrete ML, our module for browsers in V8, and
+//! our services on Ray.
 
 mod bootstrap;
 mod cluster;
 mod evaluator;
+mod models;
 mod respire;
 mod seal;
 mod silent;
@@ -17,6 +19,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 pub(crate) use bootstrap::{BootstrapRequest, OpenFheBootstrap, PeerBootstrap};
 pub(crate) use cluster::RayCluster;
 pub(crate) use evaluator::{EvaluatorRequest, EvaluatorSetup, PeerEvaluator};
+pub(crate) use models::{ClearModel, ConcreteModel};
 pub(crate) use respire::Respire;
 pub(crate) use seal::{Seal, SealCall, SealRequest, SealSetup};
 use serde::Deserialize;

@@ -47,7 +47,9 @@ fn a_part_of_a_suite_prints_rows_with_the_fields_of_the_contract() {
 #[test]
 fn help_lists_suites_and_parts_and_mistakes_are_refused() {
     let help = text(&unspoken_bench(&["--help"]));
-    for name in ["engine", "lookup", "matrix", "encrypt", "pir", "llama", "audit", "bootstrap", "table6", "updates"] {
+    let names =
+        ["engine", "lookup", "matrix", "encrypt", "pir", "llama", "search", "model", "audit", "bootstrap", "lenet-5"];
+    for name in names.into_iter().chain(["table6", "updates"]) {
         assert!(help.contains(name), "{name}: {help}");
     }
     let alone = &["llama", "--only", "prefill"];
