@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use unspoken_onnx::{InputKind, Outputs};
+use unspoken_protocol::ProtocolError;
 use zeroize::Zeroizing;
 
 use crate::error::ModelError;
@@ -43,12 +44,17 @@ impl Interface {
     /// The interface of an ONNX model.
     ///
     /// # Errors
-    /// If a client could not read it: a table has too many rows, or there are too many outputs.
+    /// If a client could not read it: a name is too long, a table has too many rows, or there are too many outputs.
     pub fn of(model: &unspoken_onnx::Network) -> Result<Self, ModelError> {
         let input = |(place, input): (usize, &unspoken_onnx::Input)| {
             let rows = || unspoken_network::table_rows(model, place);
             let table_rows = (input.kind == InputKind::Index).then(rows).transpose()?;
             let (name, shape) = (input.name.clone(), input.shape.clone());
+            if name.len() > MAX_NAME {
+                let found = format!("an input with a name of {} bytes", name.len());
+                let needed = format!("at most {MAX_NAME} bytes; rename it");
+                return Err(ProtocolError::mismatch("compile", found, needed).into());
+            }
             Ok(InputShape { name, shape, table_rows, elements: Vec::new() })
         };
         let inputs = model.inputs().iter().enumerate().map(input).collect::<Result<_, ModelError>>()?;

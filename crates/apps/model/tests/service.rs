@@ -350,6 +350,8 @@ fn descriptions_that_make_no_sense_are_refused() {
         (&[0x30, 60], "query level"),
         (&[0x3a, 0], "no port"),
         (&[0x3a, 6, 0x12, 4, 0xff, 0xff, 0xff, 0x7f], "elements"),
+        // As many as one input may have, and those of the model's own.
+        (&[0x3a, 6, 0x12, 4, 0x80, 0x80, 0x80, 0x02], "found 4194311 elements, needed at most 4194304 of all"),
         (&[0x42, 2, 0x12, 0], "a power of two"),
         (&[0x4a, 2, b'{', b'}'], "outputs"),
     ] {
@@ -361,15 +363,52 @@ fn descriptions_that_make_no_sense_are_refused() {
 
 /// The field of a description with an input of two numbers and these names.
 fn input_with_names(names: &[&str]) -> Vec<u8> {
+    input_of_two(names, [2, 2])
+}
+
+/// The same with so many middles and radii.
+fn input_of_two(names: &[&str], counts: [usize; 2]) -> Vec<u8> {
     let field = |front: u8, bytes: &[u8]| [&[front, bytes.len() as u8], bytes].concat();
-    let numbers = |front: u8, number: f64| field(front, &[number.to_le_bytes(); 2].concat());
+    let numbers = |front: u8, number: f64, count: usize| field(front, &vec![number.to_le_bytes(); count].concat());
     let bound = [&[0x21], &1f64.to_le_bytes()[..]].concat();
-    let port = [vec![0x08, 2], numbers(0x12, 0.0), numbers(0x1a, 1.0), bound].concat();
+    let port = [vec![0x08, 2], numbers(0x12, 0.5, counts[0]), numbers(0x1a, 1.0, counts[1]), bound].concat();
     let names = names.iter().flat_map(|name| field(0x2a, name.as_bytes()));
     let input = [field(0x12, &[2]), field(0x22, &port), names.collect()].concat();
     // Its length may need two bytes.
     let length = [input.len() as u8 & 127 | 128, (input.len() >> 7) as u8];
     [&[0x3a][..], &length, &input].concat()
+}
+
+#[test]
+fn one_range_may_be_that_of_all_elements() {
+    let (_, served) = flowers();
+    let sound = served.server.describe();
+    let ranges = |counts: [usize; 2]| {
+        let description = Description::insecure_from_bytes(&damage::with_fields(&sound, &input_of_two(&[], counts)));
+        description.map(|description| [0, 1, 2].map(|element| description.inputs()[1].range(element)))
+    };
+    for counts in [[2, 2], [1, 2], [2, 1], [1, 1]] {
+        assert_eq!(ranges(counts).unwrap(), [Some([-0.5, 1.5]), Some([-0.5, 1.5]), None], "{counts:?}");
+    }
+    for counts in [[0, 2], [2, 0], [3, 2], [2, 3]] {
+        assert!(ranges(counts).unwrap_err().to_string().contains("2 finite middles"), "{counts:?}");
+    }
+    // A server writes it so, if it can.
+    let model = Network::load(&file("lenet-18.onnx")).unwrap();
+    let apart = rows(&model, 40, 0);
+    let alike = Array2::from_shape_fn(apart[0].dim(), |(row, _)| (row as f64 * 0.618).sin());
+    let [apart, alike] = [&apart[0], &alike].map(|rows| {
+        let presets = vec!["insecure_n11_depth24_scale52".to_owned()];
+        let wishes = Wishes { presets, rows: Some(8), ..Wishes::default() };
+        let compiled = CompiledModel::compile(&model, &[rows.view()], Options::default(), &wishes).unwrap();
+        let served = serve(&compiled);
+        let bytes = served.server.describe();
+        assert_eq!(compiled.report.description_bytes, bytes.len() as u64);
+        assert_eq!(served.client.description().to_bytes(), bytes);
+        bytes.len()
+    });
+    let elements: usize = model.inputs()[0].shape.iter().product();
+    assert!(apart - alike > 15 * elements, "{apart} {alike}");
 }
 
 #[test]

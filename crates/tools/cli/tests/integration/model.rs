@@ -143,9 +143,10 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
 fn printed_results_are_rounded_to_the_noise() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let rows = (0..200).map(|row| (0..4).map(|column| number(row, column).to_string()).collect::<Vec<_>>().join(","));
+    let rows =
+        (0..200).map(|row| (0..10).map(|column| number(row, column % 4).to_string()).collect::<Vec<_>>().join(","));
     let (csv, out) = (path("rows.csv"), path("out"));
-    std::fs::write(&csv, format!("a,b,c,d\n{}\n", rows.collect::<Vec<_>>().join("\n"))).unwrap();
+    std::fs::write(&csv, format!("a,b,c,d,e,f,g,h,i,j\n{}\n", rows.collect::<Vec<_>>().join("\n"))).unwrap();
     let model = file("linear-regression.onnx");
     let model = model.to_str().unwrap();
     text(&unspoken(&["compile", model, "--calibration", &csv, "--out", &out]));

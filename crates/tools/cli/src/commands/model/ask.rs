@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use unspoken_client::ServiceClient;
 use unspoken_model::{InputShape, ModelClient, Predicted, Row};
 use unspoken_onnx::{Answer, Network};
-use unspoken_protocol::CkksDescription;
+use unspoken_protocol::{CkksDescription, ClientHalf};
 
 use super::tables;
 use crate::commands::connection::{Target, usage_lines};
