@@ -327,7 +327,8 @@ def test_data_frames_are_rows(connect, compiled, flowers):
     with pytest.raises(unspoken.ArgumentError, match=r"without \['petal width'\], needed those of the calibration"):
         model.predict(frame[columns[:3]])
     # Names that are no texts are none.
-    assert unspoken.compile(product_with(np.ones((2, 1))), pandas.DataFrame(rows[:, :2]), batch=8).inputs[0].elements == ()
+    unnamed = unspoken.compile(product_with(np.ones((2, 1))), pandas.DataFrame(rows[:, :2]), batch=8)
+    assert unnamed.inputs[0].elements == ()
     # A model with an input for each column.
     file = MODELS / "input-per-column.onnx"
     named = frame.set_axis([each.name for each in onnx.load(file).graph.input], axis=1)

@@ -75,8 +75,12 @@ class ModelOutput:
 
 def described(facts: dict[str, Any]) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
     """Return inputs and outputs in what the compiled module knows of a model."""
+
+    def shaped(end: npt.NDArray[np.float64] | None, shape: Sequence[int]) -> npt.NDArray[np.float64] | None:
+        return None if end is None else end.reshape(shape)
+
     inputs = (
-        ModelInput(name, tuple(shape), rows, tuple(elements), *(end if end is None else end.reshape(shape) for end in ends))
+        ModelInput(name, tuple(shape), rows, tuple(elements), *(shaped(end, shape) for end in ends))
         for name, shape, rows, elements, *ends in facts["inputs"]
     )
     outputs = (

@@ -31,7 +31,7 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 's
     /// The question that JavaScript wrote.
     fn question(&self, question: &Question) -> Result<Self::Asked, Failure>;
 
-    /// An answer for JavaScript. An error if the question was none that has an answer, which the service must not learn.
+    /// An answer for JavaScript. An error if the question was none that has one, which the service must not learn.
     fn answer(&self, answer: Self::Answer) -> Result<Answer, Failure>;
 
     /// What continues texts, if the application does.

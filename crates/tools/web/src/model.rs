@@ -22,7 +22,7 @@ export interface ModelInput {
   shape: number[];
   /** A name for each number of a row, in row-major order, or none at all. */
   elements: string[];
-  /** The calibrated range of each number, with its margin: others have no answer, or are moved into it. Empty for indices. */
+  /** The calibrated range of each number, with its margin: others have no answer, or are moved. Empty for indices. */
   low: number[]; high: number[];
   /** Numbers are indices, from 0, into a table with so many rows, if there is one. */
   tableRows: number | undefined;
@@ -32,8 +32,8 @@ export interface ModelInput {
 export interface ModelQuestion {
   inputs: Record<string, Float64Array | Float32Array | number[]>;
   /**
-   * Whether numbers outside their ranges are moved into them. By default such a question is an error after the answer has
-   * arrived: the service cannot see that numbers are outside.
+   * Whether numbers outside their ranges are moved into them. By default such a question is an error after the answer
+   * has arrived: the service cannot see that numbers are outside.
    */
   clip?: boolean;
 }

@@ -20,8 +20,8 @@ use crate::scores::{ScoreOptions, error_of};
 /// The service computes the outputs of its model without seeing rows or outputs. The first call generates and uploads
 /// keys; later calls reuse them. Prints one JSON object for each row, with the outputs of the model by name, computed
 /// from results that are rounded so that the encryption error rarely changes a digit; what it took goes to standard
-/// error. A row with a number outside the calibrated range, or without one, has the field "error" alone, and the command
-/// ends with an error; the service cannot see that there are such rows.
+/// error. A row with a number outside the calibrated range, or without one, has the field "error" alone, and the
+/// command ends with an error; the service cannot see that there are such rows.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

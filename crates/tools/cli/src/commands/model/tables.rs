@@ -24,8 +24,8 @@ pub struct Tables {
 /// A `.npz` file has an array for each input, by its name, or one array if there is one input; a `.npy` file has one. A
 /// `.csv` file has a line of names, then a line for each row: columns with the names of the inputs' elements or of
 /// inputs of one number each, in any order, or the numbers of all inputs in their order. A `.json` or `.jsonl` file has
-/// rows as lists, for one input, or as objects with the names of inputs. The first axis of an array counts rows. What is
-/// no number in a cell of a text is read as NaN.
+/// rows as lists, for one input, or as objects with the names of inputs. The first axis of an array counts rows. What
+/// is no number in a cell of a text is read as NaN.
 pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let unnamed = |rows| Tables { rows, columns: vec![Vec::new(); inputs.len()] };
@@ -132,7 +132,7 @@ fn by_name(header: &[String], needed: &[String]) -> anyhow::Result<Option<Vec<us
         needed.iter().zip(&places).filter_map(|(name, place)| place.is_none().then_some(name)).collect();
     anyhow::ensure!(
         missing.is_empty(),
-        "found the columns {header:?} without {missing:?}, needed a column for each of the names {needed:?}, or for none"
+        "found the columns {header:?} without {missing:?}, needed one for each of the names {needed:?}, or for none"
     );
     Ok(Some(places.into_iter().flatten().collect()))
 }
