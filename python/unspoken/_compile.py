@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Callable
 
 from unspoken import _unspoken
-from unspoken._model_values import ModelInput, ModelOutput, by_name, described, input_tables, listed_rows
+from unspoken._model_values import ModelInput, ModelOutput, by_name, described, element_names, input_tables, listed_rows
 from unspoken._onnx_sources import onnx_model
 from unspoken._predictor import Predictor, Reader
 
@@ -33,7 +33,8 @@ def compile(  # noqa: A001 - the name of the command
         ``onnx``, and ``onnxscript`` for newer releases of torch. Of a network arrays of integers are indices.
     X : array-like, data frame or mapping
         Calibration: rows like those of clients, as for `ModelClient.ask`. They decide the ranges in which polynomials
-        replace functions; numbers outside are refused later.
+        replace functions; rows with numbers outside have no answer later. The names of the columns of a data frame for
+        a model with one input become names of the numbers of a row: clients see them.
     batch : int
         Rows of a query, rounded up to a power of two. Fewer make shorter queries, more take less time for each row.
     preset : str, optional
@@ -86,7 +87,8 @@ def compile(  # noqa: A001 - the name of the command
     }
     read, rows = onnx_model(model, X)
     inputs = [ModelInput(name, tuple(shape), table_rows) for name, shape, table_rows in read.inputs]
-    return CompiledModel(read.compile(input_tables(rows, inputs), options))
+    compiled = read.compile(input_tables(rows, inputs), options)
+    return CompiledModel(compiled.with_elements(element_names(rows, inputs)))
 
 
 class CompiledModel(Predictor):

@@ -38,6 +38,8 @@ class ModelInput:
         Of a row.
     table_rows : int or None
         Rows of the table that it points into, if it has indices: whole numbers from 0.
+    elements : tuple of str
+        A name for each number of a row, such as those of the columns of a data frame; or none.
     low, high : ndarray of float64, of this shape, or None
         The calibrated range of each number, with its margin; `None` for indices.
     """
@@ -45,6 +47,7 @@ class ModelInput:
     name: str
     shape: tuple[int, ...]
     table_rows: int | None
+    elements: tuple[str, ...] = ()
     low: npt.NDArray[np.float64] | None = None
     high: npt.NDArray[np.float64] | None = None
 
@@ -72,9 +75,13 @@ class ModelOutput:
 
 def described(facts: dict[str, Any]) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
     """Return inputs and outputs in what the compiled module knows of a model."""
+
+    def shaped(end: npt.NDArray[np.float64] | None, shape: Sequence[int]) -> npt.NDArray[np.float64] | None:
+        return None if end is None else end.reshape(shape)
+
     inputs = (
-        ModelInput(name, tuple(shape), rows, *(end if end is None else end.reshape(shape) for end in ends))
-        for name, shape, rows, *ends in facts["inputs"]
+        ModelInput(name, tuple(shape), rows, tuple(elements), *(shaped(end, shape) for end in ends))
+        for name, shape, rows, elements, *ends in facts["inputs"]
     )
     outputs = (
         ModelOutput(name, tuple(shape), gives, None if labels is None else np.array(labels))
@@ -156,11 +163,36 @@ def _by_input(rows: Any, inputs: Sequence[ModelInput]) -> list[Any]:
         if all(each.name in rows.columns and int(np.prod(each.shape)) == 1 for each in inputs):
             return [rows[name] for name in names]
         if len(inputs) == 1:
-            return [rows]
+            return [_columns(rows, inputs[0])]
         raise ArgumentError(f"read rows: found columns {list(rows.columns)}, needed one for each of the inputs {names}")
     if len(inputs) != 1:
         raise ArgumentError(f"read rows: found one array, needed a dict with one for each of the inputs {names}")
     return [rows]
+
+
+def element_names(rows: Any, inputs: Sequence[ModelInput]) -> list[list[str]]:
+    """Return the names of the columns of a data frame for a model with one input, for each input; otherwise none.
+
+    Examples
+    --------
+    >>> element_names([[1, 2]], [ModelInput("x", (2,), None)])
+    [[]]
+    """
+    columns = getattr(rows, "columns", None) if hasattr(rows, "to_numpy") else None
+    if len(inputs) != 1 or columns is None or not all(isinstance(name, str) for name in columns):
+        return [[] for _ in inputs]
+    names = [str(name) for name in columns]
+    # The name of such an input is that of its column.
+    return [[] if names == [inputs[0].name] else names]
+
+
+def _columns(frame: Any, only: ModelInput) -> Any:
+    """Return the columns of a data frame in the order of the names that the model has for them, if it has any."""
+    missing = [name for name in only.elements if name not in frame.columns]
+    if missing:
+        found = list(frame.columns)
+        raise ArgumentError(f"read rows: found columns {found} without {missing}, needed those of the calibration")
+    return frame[list(only.elements)] if only.elements else frame
 
 
 def _field(row: Mapping[str, Any], name: str, place: str = "") -> Any:
@@ -172,6 +204,9 @@ def _field(row: Mapping[str, Any], name: str, place: str = "") -> Any:
 def _table(values: Any, name: str, shape: tuple[int, ...]) -> Table:
     """Return an array whose first axis counts rows as a table."""
     what = f"input {name!r}"
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "buif":
+        # A number that is missing must not be seen by the service: the row has no answer.
+        values = values.astype(np.float64).filled(np.nan)
     array = np.asarray(unmasked(values, what))
     if array.dtype.kind == "O":
         # The error of numpy shows a value.

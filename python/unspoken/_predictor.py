@@ -38,11 +38,11 @@ class Predictor(ABC):
         ----------
         X : array-like, data frame or mapping
             Any number of rows, which the first axis counts. For a model with several inputs: a mapping with an array
-            for each, or a data frame with a column for each. The columns of a data frame for one input are its numbers,
-            in their order.
+            for each, or a data frame with a column for each. The columns of a data frame for one input are its numbers:
+            found by their names, if the model was compiled on a data frame; otherwise in their order.
         clip : bool
-            Move numbers into the calibrated ranges, with a `ClipWarning`. By default a row with a number outside is
-            refused, because the model is wrong there.
+            Move numbers into the calibrated ranges, with a `ClipWarning`. By default a row with a number outside has no
+            answer, because the model is wrong there.
 
         Returns
         -------
@@ -52,8 +52,9 @@ class Predictor(ABC):
         Raises
         ------
         ArgumentError
-            If a row does not fit the model, or a number is outside its range; it names row, input and element. Nothing
-            was sent.
+            If rows have another form than the model needs: nothing was sent. Or if a number is outside its range, or
+            missing: a client asks as if it were inside, so that the service cannot see it, and then names rows, inputs
+            and elements. Do not ask again because of this.
 
         Examples
         --------

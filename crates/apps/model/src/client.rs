@@ -10,7 +10,7 @@ use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, Pr
 
 use crate::description::Description;
 use crate::error::ModelError;
-use crate::row::Row;
+use crate::row::{EncodedRow, Row};
 
 /// A client of a model: its secret key and the server's description. It needs no part of the model.
 pub struct ModelClient {
@@ -24,15 +24,49 @@ pub struct Predicted {
     /// The outputs of the model, in its order, each for a batch of one row. They contain the noise of the encryption,
     /// which depends on the secret key: keep them to yourself.
     pub outputs: Vec<Answer>,
+    /// What the server computed, from which they follow.
+    results: Vec<ArrayD<f32>>,
 }
+
+impl Predicted {
+    /// The answers to all rows.
+    ///
+    /// # Errors
+    /// If rows have none. The message names some of them. The service must not learn that there are any.
+    pub fn all(answers: Vec<Result<Self, ModelError>>) -> Result<Vec<Self>, ModelError> {
+        let count = answers.len();
+        let mut problems = Vec::new();
+        let mut all = Vec::with_capacity(count);
+        for answer in answers {
+            match answer {
+                Ok(predicted) => all.push(predicted),
+                Err(problem) => problems.push(problem.to_string()),
+            }
+        }
+        if problems.is_empty() {
+            return Ok(all);
+        }
+        let more = problems.len().saturating_sub(NAMED);
+        let named = problems[..problems.len() - more].join("; ");
+        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+        let found = problems.len();
+        Err(ModelError::Row(format!(
+            "found {found} of {count} rows without an answer. Do not ask a service again because of this: {named}{more}"
+        )))
+    }
+}
+
+/// Rows without an answer that a message names.
+const NAMED: usize = 8;
 
 impl ClientHalf for ModelClient {
     type Error = ModelError;
     type Description = Description;
     type Model = ();
     type Question = Row;
-    type Encoded = Row;
-    type Answer = Predicted;
+    type Encoded = EncodedRow;
+    /// The error is why the row could not be asked: see [`EncodedRow`].
+    type Answer = Result<Predicted, ModelError>;
 
     const VERB: &'static str = "predicting";
 
@@ -61,16 +95,18 @@ impl ClientHalf for ModelClient {
         self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
-    fn encode<Q: Borrow<Row>>(&self, rows: &[Q]) -> Result<Vec<Row>, ModelError> {
+    /// Ranges come from the service, so it must not see whether numbers are in them: only what does not depend on the
+    /// numbers of rows is an error here.
+    fn encode<Q: Borrow<Row>>(&self, rows: &[Q]) -> Result<Vec<EncodedRow>, ModelError> {
         rows.iter().enumerate().map(|(number, row)| row.borrow().encoded(number, self.description.inputs())).collect()
     }
 
     /// The length in bytes is always the same, whatever the rows and their number.
-    fn query(&mut self, rows: &[Row]) -> Result<Vec<u8>, ModelError> {
+    fn query(&mut self, rows: &[EncodedRow]) -> Result<Vec<u8>, ModelError> {
         let (level, scale) = (self.description.query_level(), self.description.parameters().scale());
         let mut vectors = Vec::new();
         for (place, input) in self.description.inputs().iter().enumerate() {
-            let numbers = Row::numbers(rows, place);
+            let numbers = EncodedRow::numbers(rows, place);
             let table = input.table(&numbers, rows.len())?;
             vectors.extend(input.port.arrange(table)?.into_iter().map(Slots::from));
         }
@@ -82,7 +118,7 @@ impl ClientHalf for ModelClient {
         self.unpacked(answer).map(drop)
     }
 
-    fn read(&self, answer: &[u8], rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
+    fn read(&self, answer: &[u8], rows: &[EncodedRow]) -> Result<Vec<Self::Answer>, ModelError> {
         let (description, vectors) = (&self.description, self.unpacked(answer)?);
         let opened = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<_>, _>>()?;
         let (mut rest, mut results) = (opened.as_slice(), Vec::new());
@@ -95,7 +131,11 @@ impl ClientHalf for ModelClient {
             self.keyring.check_bound(slots)?;
             results.push(values);
         }
-        (0..rows.len()).map(|row| predicted(description.outputs(), &results, row)).collect()
+        let of_row = |(row, EncodedRow { problem, .. }): (usize, &EncodedRow)| match problem {
+            None => predicted(description.outputs(), &results, row).map(Ok),
+            Some(problem) => Ok(Err(ModelError::Row(problem.clone()))),
+        };
+        rows.iter().enumerate().map(of_row).collect()
     }
 }
 
@@ -108,10 +148,29 @@ pub(crate) fn predicted(outputs: &Outputs, results: &[Array2<f64>], row: usize) 
         ArrayD::from_shape_vec(IxDyn(&shape), numbers).map_err(wrong)
     };
     let results = results.iter().zip(outputs.result_shapes()).map(of_row).collect::<Result<Vec<_>, _>>()?;
-    Ok(Predicted { outputs: outputs.finish(&results)? })
+    Ok(Predicted { outputs: outputs.finish(&results)?, results })
 }
 
 impl ModelClient {
+    /// The outputs for results that `change` makes of those of a row, from each and the radius of its range. Labels are
+    /// those of the row.
+    ///
+    /// # Errors
+    /// If the outputs cannot be computed.
+    pub fn changed(&self, row: &Predicted, change: impl Fn(f64, f64) -> f64) -> Result<Vec<Answer>, ModelError> {
+        let mut results = row.results.clone();
+        for (result, port) in results.iter_mut().zip(self.description.results()) {
+            let numbers = result.iter_mut().zip(port.encoding().radius());
+            numbers.for_each(|(number, radius)| *number = change((*number).into(), *radius) as f32);
+        }
+        let changed = self.description.outputs().finish(&results)?;
+        let with_label = |(own, changed): (&Answer, Answer)| match own {
+            Answer::Integers(_) | Answer::Texts(_) => own.clone(),
+            Answer::Numbers(_) | Answer::Scores { .. } => changed,
+        };
+        Ok(row.outputs.iter().zip(changed).map(with_label).collect())
+    }
+
     /// The vectors of an answer.
     fn unpacked(&self, answer: &[u8]) -> Result<Vec<Vec<u8>>, ModelError> {
         let count = self.description.answer_vectors();

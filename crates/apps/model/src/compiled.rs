@@ -9,9 +9,10 @@ use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
 use crate::bootstraps::BootstrapReport;
+use crate::description::{Description, check_bytes};
 use crate::error::ModelError;
-use crate::interface::Interface;
-use crate::report::{FunctionReport, Report};
+use crate::interface::{InputShape, Interface};
+use crate::report::{FunctionReport, Report, client_steps};
 use crate::server::ModelServer;
 
 /// A model that can be served.
@@ -69,12 +70,14 @@ impl CompiledModel {
             id: ModelId::default(),
             inputs: interface.inputs.iter().map(|input| input.name.clone()).collect(),
             outputs: names.collect(),
+            client_steps: client_steps(&interface.outputs),
             calibration_rows: ranges.rows(),
             margin: options.margin,
             preset: preset.clone(),
             batch,
             levels: choice.program.input_level(),
             bootstraps: BootstrapReport::of(&choice.program),
+            description_bytes: 0,
             query_bytes: choice.program.query_bytes(),
             key_bytes: choice.key_bytes,
             weight_bytes: choice.program.prepared_bytes(),
@@ -91,7 +94,14 @@ impl CompiledModel {
         let noise = report.error_of_noise;
         let error = simulated_error_bound(&[ErrorStatistics { rms: noise, median: noise, worst: noise }]);
         report.compile_seconds = start.elapsed().as_secs_f64();
-        let model = CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
+        let mut model =
+            CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
+        let description = ModelServer::describes(&model, &choice.program);
+        let bytes = description.to_bytes();
+        check_bytes(bytes.len(), description.elements())?;
+        // As clients will read it.
+        Description::insecure_from_bytes(&bytes)?;
+        model.report.description_bytes = bytes.len() as u64;
         Ok(model.identified())
     }
 
@@ -99,17 +109,29 @@ impl CompiledModel {
     ///
     /// # Errors
     /// As for [`InputShape::check_elements`](crate::InputShape::check_elements), or if there are lists for other
-    /// inputs.
+    /// inputs, or clients would not read so many names.
     pub fn with_elements(mut self, elements: Vec<Vec<String>>) -> Result<Self, ModelError> {
         if elements.len() != self.interface.inputs.len() {
             let (found, needed) = (elements.len(), self.interface.inputs.len());
             return Err(ModelError::Row(format!("names of elements: found those of {found} inputs, needed {needed}")));
         }
+        let before = self.bytes_of_names();
         for (input, elements) in self.interface.inputs.iter_mut().zip(elements) {
             input.elements = elements;
             input.check_elements()?;
         }
+        let described = &mut self.report.description_bytes;
+        *described = described.saturating_sub(before);
+        self.report.description_bytes += self.bytes_of_names();
+        let elements = self.interface.inputs.iter().map(InputShape::encoded_size).sum();
+        check_bytes(self.report.description_bytes as usize, elements)?;
         Ok(self.identified())
+    }
+
+    /// Bytes of the names of elements in a description, at most.
+    fn bytes_of_names(&self) -> u64 {
+        let names = self.interface.inputs.iter().flat_map(|input| &input.elements);
+        names.map(|name| (name.len() + 3) as u64).sum()
     }
 
     /// Identifies the network, its ranges, and what it is compiled for.

@@ -19,11 +19,25 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "model", version: PROTOCOL_VERSION };
 
-/// Encrypted numbers of a row of one input or result, at most.
+/// Encrypted numbers of a row, of all inputs and results together, at most: a few bytes may describe so many.
 const MAX_ELEMENTS: usize = 1 << 22;
 
 /// Inputs or results, at most.
 const MAX_PORTS: usize = 4096;
+
+/// Bytes of a description, at most: clients read it from a message of a mebibyte, in which a service says more.
+pub(crate) const MAX_DESCRIPTION: usize = 1_000_000;
+
+/// Refuses descriptions that clients would not read.
+pub(crate) fn check_bytes(bytes: usize, elements: usize) -> Result<(), ModelError> {
+    if bytes <= MAX_DESCRIPTION {
+        return Ok(());
+    }
+    let found =
+        format!("{elements} encrypted elements of inputs and results, whose ranges and names take {bytes} bytes");
+    let needed = format!("at most {MAX_DESCRIPTION} bytes, which clients read; make inputs and results smaller");
+    Err(ProtocolError::mismatch("compile", found, needed).into())
+}
 
 /// An input of a model, as a client sees it.
 #[derive(Clone, Debug)]
@@ -140,6 +154,12 @@ impl Description {
         self.own.query_level as usize
     }
 
+    /// Encrypted numbers of a row, of all inputs and results.
+    pub(crate) fn elements(&self) -> usize {
+        let ports = self.inputs.iter().map(|input| &input.port).chain(&self.results);
+        ports.map(|port| port.layout().size()).sum()
+    }
+
     /// Number of vectors in a query.
     pub(crate) fn query_vectors(&self) -> usize {
         self.inputs.iter().map(|input| input.port.layout().vectors()).sum()
@@ -177,9 +197,23 @@ fn of_port(port: &Port) -> proto::Port {
     let encoding = port.encoding();
     proto::Port {
         period: port.layout().period() as u32,
-        middle: encoding.middle().to_vec(),
-        radius: encoding.radius().to_vec(),
+        middle: once_if_equal(encoding.middle()),
+        radius: once_if_equal(encoding.radius()),
         bound: port.bound(),
+    }
+}
+
+/// One number for all, if they are equal.
+fn once_if_equal(numbers: &[f64]) -> Vec<f64> {
+    let [first, rest @ ..] = numbers else { return Vec::new() };
+    if rest.iter().all(|number| number.to_bits() == first.to_bits()) { vec![*first] } else { numbers.to_vec() }
+}
+
+/// The numbers of all elements, from those of a message.
+fn for_all(numbers: &[f64], size: usize) -> Vec<f64> {
+    match numbers {
+        [one] => vec![*one; size],
+        each => each.to_vec(),
     }
 }
 
@@ -199,7 +233,16 @@ fn elements(shape: &[u32], each: usize) -> Result<usize, ModelError> {
 fn port(message: Option<&proto::Port>, size: usize, (slots, rows): (usize, Arrangement)) -> Result<Port, ModelError> {
     let message = message.ok_or_else(|| ProtocolError::mismatch("description", "no port", "one"))?;
     let layout = Layout::with_period(size, slots, rows, message.period as usize)?;
-    Ok(Port::new("", layout, message.middle.clone(), message.radius.clone(), message.bound)?)
+    let [middle, radius] = [&message.middle, &message.radius].map(|numbers| for_all(numbers, size));
+    Ok(Port::new("", layout, middle, radius, message.bound)?)
+}
+
+/// The encrypted numbers of a row of all inputs and results.
+fn all_elements(own: &proto::Description) -> Result<usize, ModelError> {
+    let of_input = |input: &proto::Input| elements(&input.shape, input.table_rows.max(1) as usize);
+    let of_result = |result: &proto::Result| elements(&result.shape, 1);
+    let mut sizes = own.inputs.iter().map(of_input).chain(own.results.iter().map(of_result));
+    sizes.try_fold(0usize, |sum, size| Ok(sum.saturating_add(size?)))
 }
 
 fn input(message: &proto::Input, shape: (usize, Arrangement)) -> Result<Input, ModelError> {
@@ -232,6 +275,11 @@ impl ApplicationDescription for Description {
         if own.query_level as usize > top {
             let needed = format!("at most {top} with preset {}", header.parameters().name());
             return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
+        }
+        let found = all_elements(&own)?;
+        if found > MAX_ELEMENTS {
+            let needed = format!("at most {MAX_ELEMENTS} of all inputs and results");
+            return Err(ProtocolError::mismatch("description", format!("{found} elements"), needed).into());
         }
         let order = if own.consecutive { Order::Consecutive } else { Order::Interleaved };
         let layout = (header.parameters().slots(), Arrangement { batch: own.batch as usize, order });

@@ -12,7 +12,7 @@ pub enum ModelError {
     /// The two sides do not match, a message is malformed, or an operation on keys failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// A row cannot be asked: nothing was sent.
+    /// A row cannot be asked.
     #[error("{0}")]
     Row(String),
     /// An option is out of range. The message has its name on the command line.

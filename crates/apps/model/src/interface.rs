@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use unspoken_onnx::{InputKind, Outputs};
+use unspoken_protocol::ProtocolError;
 use zeroize::Zeroizing;
 
 use crate::error::ModelError;
@@ -43,12 +44,17 @@ impl Interface {
     /// The interface of an ONNX model.
     ///
     /// # Errors
-    /// If a client could not read it: a table has too many rows, or there are too many outputs.
+    /// If a client could not read it: a name is too long, a table has too many rows, or there are too many outputs.
     pub fn of(model: &unspoken_onnx::Network) -> Result<Self, ModelError> {
         let input = |(place, input): (usize, &unspoken_onnx::Input)| {
             let rows = || unspoken_network::table_rows(model, place);
             let table_rows = (input.kind == InputKind::Index).then(rows).transpose()?;
             let (name, shape) = (input.name.clone(), input.shape.clone());
+            if name.len() > MAX_NAME {
+                let found = format!("an input with a name of {} bytes", name.len());
+                let needed = format!("at most {MAX_NAME} bytes; rename it");
+                return Err(ProtocolError::mismatch("compile", found, needed).into());
+            }
             Ok(InputShape { name, shape, table_rows, elements: Vec::new() })
         };
         let inputs = model.inputs().iter().enumerate().map(input).collect::<Result<_, ModelError>>()?;
@@ -127,7 +133,8 @@ impl InputShape {
     fn encoded(&self, table: &ArrayView2<'_, f64>) -> Result<Array2<f64>, ModelError> {
         let mut numbers = Vec::with_capacity(table.nrows() * self.encoded_size());
         for (number, row) in table.rows().into_iter().enumerate() {
-            let encoded = self.encode(&row.to_vec());
+            let row = row.to_vec();
+            let encoded = self.check_count(&row).and_then(|()| self.encode(&row));
             let wrong = |problem| ModelError::Row(format!("row {number}, input {:?}: {problem}", self.name));
             numbers.extend_from_slice(&encoded.map_err(wrong)?);
         }
@@ -135,12 +142,17 @@ impl InputShape {
         Array2::from_shape_vec(shape, numbers).map_err(|error| ModelError::Row(error.to_string()))
     }
 
-    /// The encrypted numbers of a row: indices become numbers of which one is 1. The error is what is wrong with it.
-    pub(crate) fn encode(&self, row: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
-        if row.len() != self.size() {
-            let (found, needed, shape) = (row.len(), self.size(), &self.shape);
+    /// The error says how many numbers of a row there are, and how many are needed.
+    pub(crate) fn check_count(&self, row: &[f64]) -> Result<(), String> {
+        let (found, needed, shape) = (row.len(), self.size(), &self.shape);
+        if found != needed {
             return Err(format!("found {found} numbers, needed {needed} for the shape {shape:?}"));
         }
+        Ok(())
+    }
+
+    /// The encrypted numbers of a row: indices become numbers of which one is 1. The error is what is wrong with it.
+    pub(crate) fn encode(&self, row: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
         let Some(rows) = self.table_rows else { return Ok(Zeroizing::new(row.to_vec())) };
         let mut encoded = Zeroizing::new(vec![0.0; self.encoded_size()]);
         for (element, value) in row.iter().enumerate() {

@@ -23,7 +23,7 @@ pub use interface::{InputShape, Interface};
 pub use options::CompileOptions;
 pub use output::{Gives, OutputShape};
 pub use report::{FunctionReport, Report};
-pub use row::Row;
+pub use row::{EncodedRow, Row};
 pub use server::ModelServer;
 pub use simulated::SimulatedModel;
 

@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 use unspoken_network::Approximation;
+use unspoken_onnx::{Finish, Outputs};
 use unspoken_store::ModelId;
 
 use crate::bootstraps::BootstrapReport;
@@ -18,6 +19,8 @@ pub struct Report {
     pub inputs: Vec<String>,
     /// Names of the outputs.
     pub outputs: Vec<String>,
+    /// What clients compute from the results, each once. They get the constants of it.
+    pub client_steps: Vec<String>,
     /// Number of calibration rows.
     pub calibration_rows: usize,
     /// Factor by which ranges are wider than in these.
@@ -30,6 +33,8 @@ pub struct Report {
     pub levels: usize,
     /// Where values are bootstrapped.
     pub bootstraps: Vec<BootstrapReport>,
+    /// Bytes of what the service tells clients of the model.
+    pub description_bytes: u64,
     /// Bytes of a query of one batch.
     pub query_bytes: u64,
     /// Bytes of the keys that a client sends once.
@@ -83,6 +88,23 @@ impl From<&Approximation> for FunctionReport {
     }
 }
 
+/// The names of what clients compute, each once.
+pub(crate) fn client_steps(outputs: &Outputs) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for step in outputs.as_slice().iter().flat_map(|output| &output.steps) {
+        let whole = match &step.finish {
+            Finish::Compute(operation) => format!("{operation:?}"),
+            other => format!("{other:?}"),
+        };
+        // The name is in front of the constants.
+        let name = whole.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// A line for each fact, without the functions.
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,9 +138,14 @@ impl Report {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The text with tables of the functions and of the bootstraps, if there are any.
+    /// The text with what leaves the service, and tables of the functions and of the bootstraps, if there are any.
     pub fn explain(&self) -> String {
-        self.to_string() + &self.explained_functions() + &self.explained_bootstraps()
+        let constants = match self.client_steps.as_slice() {
+            [] => String::new(),
+            steps => format!(", and all constants of the last steps: {}", steps.join(", ")),
+        };
+        let leaves = format!("clients     get names, shapes and ranges of inputs and results{constants}\n");
+        self.to_string() + &leaves + &self.explained_functions() + &self.explained_bootstraps()
     }
 
     fn explained_functions(&self) -> String {

@@ -8,6 +8,14 @@ use crate::description::Input;
 use crate::error::ModelError;
 use crate::interface::names;
 
+/// A row as it is encrypted. One that cannot be asked has slots of 0, and no answer: the service sees the same queries.
+pub struct EncodedRow {
+    /// Indices are numbers of which one is 1.
+    pub(crate) numbers: Row,
+    /// Why the row has no answer.
+    pub(crate) problem: Option<String>,
+}
+
 /// A row: for each input its numbers, flattened in row-major order. An index is a whole number. Wiped when dropped.
 #[derive(Clone)]
 pub struct Row(pub(crate) Vec<Zeroizing<Vec<f64>>>);
@@ -25,26 +33,36 @@ impl Row {
         Row(inputs.into_iter().map(Zeroizing::new).collect())
     }
 
-    /// The numbers that are encrypted: indices as numbers of which one is 1.
+    /// The numbers that are encrypted. A number outside its calibrated range, or none, is the problem of the row, which
+    /// names row, input and element, and no number.
     ///
     /// # Errors
-    /// If the row has other inputs, or a number is outside the calibrated range. The message names row, input and
-    /// element, and no number of the row.
-    pub(crate) fn encoded(&self, number: usize, inputs: &[Input]) -> Result<Self, ModelError> {
+    /// If the row has other inputs, or other numbers of elements: whatever its numbers are.
+    pub(crate) fn encoded(&self, number: usize, inputs: &[Input]) -> Result<EncodedRow, ModelError> {
         if self.0.len() != inputs.len() {
             let needed = format!("{}: {}", inputs.len(), names(inputs.iter().map(|input| &input.shape)));
             return Err(ModelError::Row(format!("row {number}: found {} inputs, needed {needed}", self.0.len())));
         }
-        let encoded = inputs.iter().zip(&self.0).map(|(input, values)| {
-            let encoded = encode(input, values);
-            encoded.map_err(|problem| ModelError::Row(format!("row {number}, input {:?}: {problem}", input.shape.name)))
-        });
-        Ok(Row(encoded.collect::<Result<_, _>>()?))
+        let place = |input: &Input, problem| format!("row {number}, input {:?}: {problem}", input.shape.name);
+        for (input, values) in inputs.iter().zip(&self.0) {
+            input.shape.check_count(values).map_err(|problem| ModelError::Row(place(input, problem)))?;
+        }
+        let encoded = inputs.iter().zip(&self.0);
+        let encoded = encoded.map(|(input, values)| encode(input, values).map_err(|problem| place(input, problem)));
+        Ok(match encoded.collect() {
+            Ok(numbers) => EncodedRow { numbers: Row(numbers), problem: None },
+            Err(problem) => EncodedRow { numbers: Row::middle(inputs), problem: Some(problem) },
+        })
     }
 
-    /// The numbers of one input of rows, row by row. Wiped, as rows are.
-    pub(crate) fn numbers(rows: &[Row], input: usize) -> Zeroizing<Vec<f64>> {
-        Zeroizing::new(rows.iter().map(|row| &**row.0[input]).collect::<Vec<_>>().concat())
+    /// The encrypted numbers whose slots are 0.
+    fn middle(inputs: &[Input]) -> Self {
+        Row::new(inputs.iter().map(|input| input.port.encoding().middle().to_vec()).collect())
+    }
+
+    /// The numbers of each input.
+    pub fn inputs(&self) -> impl Iterator<Item = &[f64]> {
+        self.0.iter().map(|numbers| numbers.as_slice())
     }
 
     /// The row with numbers moved into the calibrated ranges, and how many were moved.
@@ -63,9 +81,19 @@ impl Row {
     }
 }
 
+impl EncodedRow {
+    /// The numbers of one input of rows, row by row. Wiped, as rows are.
+    pub(crate) fn numbers(rows: &[EncodedRow], input: usize) -> Zeroizing<Vec<f64>> {
+        Zeroizing::new(rows.iter().map(|row| &**row.numbers.0[input]).collect::<Vec<_>>().concat())
+    }
+}
+
 fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
     let encoded = input.shape.encode(values)?;
     for (element, value) in values.iter().enumerate() {
+        if value.is_nan() {
+            return Err(format!("found no number in {}, needed one", input.shape.element(element)));
+        }
         if let Some([low, high]) = input.range(element).filter(|[low, high]| !(low..=high).contains(&value)) {
             return Err(format!(
                 "found a number outside in {}, needed {low:.6} to {high:.6}, the calibrated range; clip rows into it, \

@@ -32,17 +32,22 @@ impl ModelServer {
     pub(crate) fn new(model: &CompiledModel, program: Program) -> Result<Self, ModelError> {
         let encoder = Encoder::new(program.parameters());
         program.prepare(&encoder)?;
+        let description = ModelServer::describes(model, &program);
+        Ok(ModelServer { encoder, program, seeds: SeedGuard::default(), description, storage: KeyStorage::Expanded })
+    }
+
+    /// The description of a program of the model.
+    pub(crate) fn describes(model: &CompiledModel, program: &Program) -> Description {
         let bound = program.outputs().iter().map(Port::bound).fold(0.0, f64::max) * ROOM;
         let (id, keys) = (model.id().to_bytes(), program.key_plan().clone());
         let vectors = program.outputs().iter().map(|port| port.layout().vectors()).sum();
         let header = CkksHeader::new(PROTOCOL, program.parameters(), &id, keys, PLAN.into(), bound)
             .with_error_bound(model.error)
             .with_answer(vectors, 0, program.scale());
-        let inputs = Input::of(&model.interface, &program);
+        let inputs = Input::of(&model.interface, program);
         let sizes = (program.arrangement(), program.input_level());
         let outputs = model.interface.outputs.clone();
-        let description = Description::new(header, sizes, inputs, program.outputs().to_vec(), outputs);
-        Ok(ModelServer { encoder, program, seeds: SeedGuard::default(), description, storage: KeyStorage::Expanded })
+        Description::new(header, sizes, inputs, program.outputs().to_vec(), outputs)
     }
 
     /// The description for clients.

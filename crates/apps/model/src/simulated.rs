@@ -8,7 +8,7 @@ use crate::client::{Predicted, predicted};
 use crate::compiled::CompiledModel;
 use crate::description::Input;
 use crate::error::ModelError;
-use crate::row::Row;
+use crate::row::{EncodedRow, Row};
 
 /// A compiled model in the clear: with its polynomials, and without the noise of the encryption. What a client gets
 /// differs from it by noise only.
@@ -50,10 +50,13 @@ impl SimulatedModel {
     /// If a row does not fit the inputs, or a number is outside the calibrated range.
     pub fn predict(&self, rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
         let encoded = rows.iter().enumerate().map(|(number, row)| row.encoded(number, &self.inputs));
-        let encoded = encoded.collect::<Result<Vec<Row>, _>>()?;
+        let encoded = encoded.collect::<Result<Vec<EncodedRow>, _>>()?;
+        if let Some(problem) = encoded.iter().find_map(|row| row.problem.clone()) {
+            return Err(ModelError::Row(problem));
+        }
         let mut all = Vec::with_capacity(rows.len());
         for batch in encoded.chunks(self.program.batch()) {
-            let numbers: Vec<_> = (0..self.inputs.len()).map(|input| Row::numbers(batch, input)).collect();
+            let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(batch, input)).collect();
             let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, batch.len()));
             let tables = tables.collect::<Result<Vec<_>, _>>()?;
             let simulation = self.program.simulate(&self.network, &self.encoder, &tables, 1)?;

@@ -74,7 +74,7 @@ fn ask(served: &mut Served, rows: &[Row]) -> Vec<Predicted> {
     assert!(query.len() <= served.server.limits().query_bytes);
     let answer = served.server.answer(&Request::new(CLIENT, &served.keys, &query), &Call::default()).unwrap();
     assert!(answer.len() <= served.server.limits().answer_bytes);
-    served.client.read(&answer, &encoded).unwrap()
+    Predicted::all(served.client.read(&answer, &encoded).unwrap()).unwrap()
 }
 
 /// What the model gives in the clear for a row.
@@ -263,25 +263,72 @@ fn queries_that_make_no_sense_are_refused() {
     let stop = AtomicBool::new(true);
     let cancelled = served.server.answer(&Request::new(CLIENT, &served.keys, &query), &Call::new(&stop)).unwrap_err();
     assert!(cancelled.is_cancelled(), "{cancelled}");
-    // Rows that cannot be asked: nothing is sent.
+    // Rows of another form: nothing is sent, whatever their numbers are.
     for (row, part) in [
-        (Row::new(vec![vec![0.0; 3]]), "found 3 numbers, needed 4"),
+        (Row::new(vec![vec![f64::NAN; 3]]), "found 3 numbers, needed 4"),
         (Row::new(vec![vec![0.0; 4]; 2]), "found 2 inputs, needed 1"),
-        (Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]]), "found a number outside in element 1"),
-        (Row::new(vec![vec![0.0, f64::NAN, 0.0, 0.0]]), "found a number outside in element 1, needed"),
     ] {
-        let error = served.client.encode(&[row]).unwrap_err().to_string();
+        let error = served.client.encode(&[row]).err().unwrap().to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// What a row cannot be asked for.
+fn problem(served: &mut Served, row: Row) -> String {
+    let encoded = served.client.encode(&[row]).unwrap();
+    let query = served.client.query(&encoded).unwrap();
+    let answer = served.server.answer(&Request::new(CLIENT, &served.keys, &query), &Call::default()).unwrap();
+    served.client.read(&answer, &encoded).unwrap().remove(0).unwrap_err().to_string()
+}
+
+#[test]
+fn the_service_cannot_see_rows_outside() {
+    let (model, mut served) = flowers();
+    let tables = rows(&model, 8, 5);
+    let good: Vec<Row> = (0..8).map(|at| row(&tables, at)).collect();
+    let outside = |number| Row::new(vec![vec![0.0, number, 0.0, 0.0]]);
+    let mut mixed = good.clone();
+    (mixed[2], mixed[5]) = (outside(1e9), outside(f64::NAN));
+    // Requests of the same bytes for all rows, and for none of them inside.
+    let none = vec![outside(-1e300); 8];
+    let mut lengths = Vec::new();
+    for asked in [&good, &mixed, &none] {
+        let encoded = served.client.encode(asked).unwrap();
+        let query = served.client.query(&encoded).unwrap();
+        lengths.push(query.len());
+        let answer = served.server.answer(&Request::new(CLIENT, &served.keys, &query), &Call::default()).unwrap();
+        let answers = served.client.read(&answer, &encoded).unwrap();
+        let answered = answers.iter().map(Result::is_ok).collect::<Vec<_>>();
+        let expected: Vec<bool> =
+            asked.iter().map(|row| row.inputs().all(|x| x.iter().all(|x| x.abs() < 9.0))).collect();
+        assert_eq!(answered, expected);
+        for (at, found) in answers.iter().enumerate().filter_map(|(at, answer)| Some((at, answer.as_ref().ok()?))) {
+            assert!(difference(&found.outputs, &clear(&model, &tables, at)) < 0.01, "{at}");
+        }
+        let message = Predicted::all(answers).map_err(|error| error.to_string());
+        let count = expected.iter().filter(|inside| !**inside).count();
+        match (message, count) {
+            (Ok(all), 0) => assert_eq!(all.len(), 8),
+            (Err(text), 1..) => {
+                assert!(text.contains(&format!("found {count} of 8 rows without an answer. Do not ask")), "{text}");
+            }
+            (found, _) => panic!("{found:?}"),
+        }
+    }
+    assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
+    let text = problem(&mut served, outside(1e9));
+    assert!(text.contains("row 0, input \"X\": found a number outside in element 1, needed -"), "{text}");
+    assert!(!text.contains("1000000000"), "{text}");
+    assert!(problem(&mut served, outside(f64::NAN)).contains("found no number in element 1"));
 }
 
 #[test]
 fn indices_are_checked() {
     let model = Network::load(&file("embedding-18.onnx")).unwrap();
-    let served = serve(&compile(&model, Options::default()).unwrap());
+    let mut served = serve(&compile(&model, Options::default()).unwrap());
     let size = served.client.description().inputs()[0].shape.size();
-    for wrong in [-1.0, 0.5, 1e6, f64::INFINITY] {
-        let error = served.client.encode(&[Row::new(vec![vec![wrong; size]])]).unwrap_err().to_string();
+    for wrong in [-1.0, 0.5, 1e6, f64::INFINITY, f64::NAN] {
+        let error = problem(&mut served, Row::new(vec![vec![wrong; size]]));
         assert!(error.contains("needed a whole number from 0 to"), "{error}");
     }
 }
@@ -303,6 +350,8 @@ fn descriptions_that_make_no_sense_are_refused() {
         (&[0x30, 60], "query level"),
         (&[0x3a, 0], "no port"),
         (&[0x3a, 6, 0x12, 4, 0xff, 0xff, 0xff, 0x7f], "elements"),
+        // As many as one input may have, and those of the model's own.
+        (&[0x3a, 6, 0x12, 4, 0x80, 0x80, 0x80, 0x02], "found 4194311 elements, needed at most 4194304 of all"),
         (&[0x42, 2, 0x12, 0], "a power of two"),
         (&[0x4a, 2, b'{', b'}'], "outputs"),
     ] {
@@ -314,15 +363,52 @@ fn descriptions_that_make_no_sense_are_refused() {
 
 /// The field of a description with an input of two numbers and these names.
 fn input_with_names(names: &[&str]) -> Vec<u8> {
+    input_of_two(names, [2, 2])
+}
+
+/// The same with so many middles and radii.
+fn input_of_two(names: &[&str], counts: [usize; 2]) -> Vec<u8> {
     let field = |front: u8, bytes: &[u8]| [&[front, bytes.len() as u8], bytes].concat();
-    let numbers = |front: u8, number: f64| field(front, &[number.to_le_bytes(); 2].concat());
+    let numbers = |front: u8, number: f64, count: usize| field(front, &vec![number.to_le_bytes(); count].concat());
     let bound = [&[0x21], &1f64.to_le_bytes()[..]].concat();
-    let port = [vec![0x08, 2], numbers(0x12, 0.0), numbers(0x1a, 1.0), bound].concat();
+    let port = [vec![0x08, 2], numbers(0x12, 0.5, counts[0]), numbers(0x1a, 1.0, counts[1]), bound].concat();
     let names = names.iter().flat_map(|name| field(0x2a, name.as_bytes()));
     let input = [field(0x12, &[2]), field(0x22, &port), names.collect()].concat();
     // Its length may need two bytes.
     let length = [input.len() as u8 & 127 | 128, (input.len() >> 7) as u8];
     [&[0x3a][..], &length, &input].concat()
+}
+
+#[test]
+fn one_range_may_be_that_of_all_elements() {
+    let (_, served) = flowers();
+    let sound = served.server.describe();
+    let ranges = |counts: [usize; 2]| {
+        let description = Description::insecure_from_bytes(&damage::with_fields(&sound, &input_of_two(&[], counts)));
+        description.map(|description| [0, 1, 2].map(|element| description.inputs()[1].range(element)))
+    };
+    for counts in [[2, 2], [1, 2], [2, 1], [1, 1]] {
+        assert_eq!(ranges(counts).unwrap(), [Some([-0.5, 1.5]), Some([-0.5, 1.5]), None], "{counts:?}");
+    }
+    for counts in [[0, 2], [2, 0], [3, 2], [2, 3]] {
+        assert!(ranges(counts).unwrap_err().to_string().contains("2 finite middles"), "{counts:?}");
+    }
+    // A server writes it so, if it can.
+    let model = Network::load(&file("lenet-18.onnx")).unwrap();
+    let apart = rows(&model, 40, 0);
+    let alike = Array2::from_shape_fn(apart[0].dim(), |(row, _)| (row as f64 * 0.618).sin());
+    let [apart, alike] = [&apart[0], &alike].map(|rows| {
+        let presets = vec!["insecure_n11_depth24_scale52".to_owned()];
+        let wishes = Wishes { presets, rows: Some(8), ..Wishes::default() };
+        let compiled = CompiledModel::compile(&model, &[rows.view()], Options::default(), &wishes).unwrap();
+        let served = serve(&compiled);
+        let bytes = served.server.describe();
+        assert_eq!(compiled.report.description_bytes, bytes.len() as u64);
+        assert_eq!(served.client.description().to_bytes(), bytes);
+        bytes.len()
+    });
+    let elements: usize = model.inputs()[0].shape.iter().product();
+    assert!(apart - alike > 15 * elements, "{apart} {alike}");
 }
 
 #[test]
@@ -349,7 +435,7 @@ fn names_of_elements_are_stored_described_and_checked() {
         assert!(error.contains(part), "{names:?}: {error}");
     }
     // From the columns of a table to the message for a row.
-    let (compiled, _) = compile(&model, Options::default()).unwrap();
+    let compiled = compile(&model, Options::default()).unwrap();
     let id = compiled.id();
     let names = ["sepal length", "sepal width", "petal length", "petal width"].map(str::to_owned).to_vec();
     assert!(compiled.clone().with_elements(Vec::new()).is_err());
@@ -362,9 +448,9 @@ fn names_of_elements_are_stored_described_and_checked() {
     assert_ne!(named.id(), id);
     let directory = tempfile::tempdir().unwrap();
     named.save(directory.path()).unwrap();
-    let served = serve(&CompiledModel::load(directory.path()).unwrap());
+    let mut served = serve(&CompiledModel::load(directory.path()).unwrap());
     assert_eq!(served.client.description().inputs()[0].shape.elements, names);
-    let error = served.client.encode(&[Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]])]).unwrap_err().to_string();
+    let error = problem(&mut served, Row::new(vec![vec![0.0, 1e9, 0.0, 0.0]]));
     assert!(error.contains("in element 1 (\"sepal width\"), needed -"), "{error}");
 }
 

@@ -30,6 +30,7 @@ pub mod llama_halves;
 pub mod matrix;
 pub mod matrix_service;
 mod messages;
+pub mod model;
 pub mod onnx;
 pub mod oprf;
 pub mod permute;
@@ -62,7 +63,7 @@ impl Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 99] = [
+pub const TARGETS: [&Target; 100] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -134,6 +135,7 @@ pub const TARGETS: [&Target; 99] = [
     &matrix_service::DESCRIPTION,
     &matrix_service::QUERY,
     &matrix_service::ANSWER,
+    &model::DESCRIPTION,
     &pir::DESCRIBED,
     &pir::SHARD,
     &pir::REQUEST,

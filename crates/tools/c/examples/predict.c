@@ -6,7 +6,7 @@
  * reads DIRECTORY/description, and DIRECTORY/rows: 64-bit floats, the numbers of all inputs for each row. Without
  * DIRECTORY/secret it makes a secret and stores it, and writes keys and declaration, as get.c does. It writes
  * DIRECTORY/request, and waits for the file DIRECTORY/answer as get.c does. It prints a line for each row: the outputs of
- * the model, with their names.
+ * the model, with their names, or why it has none.
  */
 #include "exchange.h"
 
@@ -88,6 +88,7 @@ int main(int count, char **arguments)
     UnspokenRequest *request = NULL;
     UnspokenModelPredictions *predictions = NULL;
     unsigned char *answer;
+    const uint8_t *problem = NULL;
     size_t inputs, outputs = 0, width, length = 0, rows, row, output;
 
     if (count != 2) {
@@ -103,6 +104,12 @@ int main(int count, char **arguments)
     check(client, "read", unspoken_model_read(client, request, answer, length, &predictions));
     check(client, "shape", unspoken_model_shape(client, &inputs, &outputs, &width));
     for (row = 0; row < rows; row++) {
+        check(client, "problem", unspoken_model_predictions_problem(predictions, row, &problem, &length));
+        if (length > 0) {
+            /* The service must not learn this: do not ask again. */
+            printf("no answer: %.*s\n", (int)length, (const char *)problem);
+            continue;
+        }
         for (output = 0; output < outputs; output++)
             print(client, predictions, row, output);
         printf("\n");

@@ -7,7 +7,7 @@ use std::ptr;
 
 use unspoken_model::{Input, ModelClient, ModelError, Predicted, Row};
 use unspoken_onnx::{Answer, Output};
-use unspoken_protocol::{ClientHalf, OpenedError, OpenedHalf};
+use unspoken_protocol::{ClientHalf, OpenedHalf};
 use zeroize::Zeroize;
 
 use crate::client::{Opened, UnspokenClient, UnspokenRequest};
@@ -17,8 +17,8 @@ use crate::status::UnspokenStatus;
 
 /// What a model predicts for the rows of a request.
 pub struct UnspokenModelPredictions {
-    /// For each row, the outputs of the model.
-    of_rows: Vec<Vec<Values>>,
+    /// For each row, the outputs of the model, or why it has none.
+    of_rows: Vec<Result<Vec<Values>, String>>,
 }
 
 /// An output for one row: numbers, or labels, or a label for each number.
@@ -194,8 +194,8 @@ pub unsafe extern "C" fn unspoken_model_output(
 
 /// Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index
 /// is a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row
-/// is refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows,
-/// nor how many there are.
+/// has no answer, which the service cannot see: unspoken_model_predictions_problem tells. `request` receives a request,
+/// which unspoken_request_free frees. Its length tells nothing of the rows, nor how many there are.
 ///
 /// # Safety
 /// `client` is not freed; there are `count` times `width` numbers at `rows`; `request` is valid.
@@ -226,13 +226,7 @@ pub unsafe extern "C" fn unspoken_model_ask(
                 if clip == 0 { row } else { row.clipped(description.inputs()).0 }
             };
             let rows: Vec<Row> = numbers.chunks_exact(width).map(row).collect();
-            let asked = client.ask(&rows).map_err(|error| match error {
-                // Of a row: nothing else is looked at here.
-                OpenedError::Application(ModelError::Row(text)) => {
-                    Failure::Refused { status: UnspokenStatus::Argument, text }
-                }
-                other => other.into(),
-            })?;
+            let asked = client.ask(&rows)?;
             hand_out("request", request, UnspokenRequest::new(asked))
         })
     }
@@ -266,8 +260,30 @@ pub unsafe extern "C" fn unspoken_model_read(
     }
 }
 
+/// Writes where the text is that tells why row `row` has no answer, and how many bytes it has: 0 if the row has one. Do
+/// not ask again because of it, and do not let the service learn it. It is valid until the predictions are freed.
+/// UNSPOKEN_STATUS_ARGUMENT tells that there is no such row.
+///
+/// # Safety
+/// `predictions` is not freed; `problem` and `length` are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unspoken_model_predictions_problem(
+    predictions: *const UnspokenModelPredictions,
+    row: usize,
+    problem: *mut *const u8,
+    length: *mut usize,
+) -> UnspokenStatus {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let Some(predictions) = predictions.as_ref() else { return UnspokenStatus::NullPointer };
+        let Some(row) = predictions.of_rows.get(row) else { return UnspokenStatus::Argument };
+        store_slice(row.as_ref().err().map_or("", String::as_str).as_bytes(), problem, length)
+    }
+}
+
 /// Writes where the numbers of an output are for row `row`, and how many: 0 if the output has labels alone. They are
-/// valid until the predictions are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row or output.
+/// valid until the predictions are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row or output, or that
+/// the row has no answer.
 ///
 /// # Safety
 /// `predictions` is not freed; `numbers` and `count` are valid.
@@ -294,7 +310,7 @@ pub unsafe extern "C" fn unspoken_model_predictions_numbers(
 
 /// Writes where label `number` of an output is for row `row`, and how many bytes it has; an integer in its decimal
 /// digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions
-/// are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
+/// are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label, or that the row has no answer.
 ///
 /// # Safety
 /// `predictions` is not freed; `label` and `length` are valid.
@@ -352,12 +368,15 @@ impl UnspokenModelPredictions {
         let request = request.0.of()?;
         client.check_answer(request, answer)?;
         let predicted = client.read(request, answer).map_err(Failure::decrypted)?;
-        let of_row = |Predicted { outputs }: Predicted| outputs.into_iter().map(Values::of).collect();
+        let of_row = |row: Result<Predicted, ModelError>| match row {
+            Ok(Predicted { outputs, .. }) => Ok(outputs.into_iter().map(Values::of).collect()),
+            Err(problem) => Err(problem.to_string()),
+        };
         Ok(UnspokenModelPredictions { of_rows: predicted.into_iter().map(of_row).collect() })
     }
 
     fn values(&self, row: usize, output: usize) -> Option<&Values> {
-        self.of_rows.get(row)?.get(output)
+        self.of_rows.get(row)?.as_ref().ok()?.get(output)
     }
 }
 

@@ -120,6 +120,12 @@ impl CompiledModel {
         self.0.model.report.explain()
     }
 
+    /// The same with names for the numbers of a row, for each input; none where a list is empty.
+    fn with_elements(&self, elements: Vec<Vec<String>>) -> PyResult<Self> {
+        let model = self.0.model.clone().with_elements(elements);
+        Ok(CompiledModel::new(model.map_err(Failure::Compiled)?))
+    }
+
     /// Inputs and outputs, by name.
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let model = Arc::clone(&self.0);
@@ -171,7 +177,7 @@ pub(crate) fn facts<'py>(py: Python<'py>, inputs: &[Input], outputs: &Outputs) -
     };
     let of_input = |one: &Input| {
         let (name, shape, table_rows) = input(&one.shape);
-        (name, shape, table_rows, range(one, 0), range(one, 1)).into_pyobject(py)
+        (name, shape, table_rows, &one.shape.elements, range(one, 0), range(one, 1)).into_pyobject(py)
     };
     let dict = PyDict::new(py);
     dict.set_item("inputs", inputs.iter().map(of_input).collect::<PyResult<Vec<_>>>()?)?;

@@ -22,7 +22,7 @@ export interface ModelInput {
   shape: number[];
   /** A name for each number of a row, in row-major order, or none at all. */
   elements: string[];
-  /** The calibrated range of each number, with its margin: others are refused, or moved into it. Empty for indices. */
+  /** The calibrated range of each number, with its margin: others have no answer, or are moved. Empty for indices. */
   low: number[]; high: number[];
   /** Numbers are indices, from 0, into a table with so many rows, if there is one. */
   tableRows: number | undefined;
@@ -31,7 +31,10 @@ export interface ModelInput {
 /** A question to a model: for each input, by its name, the numbers of a row in row-major order. */
 export interface ModelQuestion {
   inputs: Record<string, Float64Array | Float32Array | number[]>;
-  /** Whether numbers outside their ranges are moved into them. By default the question is refused; nothing is sent. */
+  /**
+   * Whether numbers outside their ranges are moved into them. By default such a question is an error after the answer
+   * has arrived: the service cannot see that numbers are outside.
+   */
   clip?: boolean;
 }
 
@@ -237,7 +240,36 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_cannot_be_asked_are_refused_by_the_check() {
+    fn rows_outside_are_asked_and_have_an_error_for_an_answer() {
+        let server = served();
+        let mut half = opened(&server);
+        let name = half.interface().unwrap().inputs[0].name.clone();
+        let mut keys = Vec::new();
+        half.half().write_keys(&mut keys, &mut |_, _| {}, &NEVER).unwrap();
+        let keys = server.load_keys(&mut keys.as_slice()).unwrap();
+        let mut lengths = Vec::new();
+        for (numbers, clip, problem) in [
+            ([1.0, 2.0, 1.0, 1.0], false, None),
+            ([1.0, 99.0, 1.0, 1.0], false, Some("found a number outside in element 1 (\"sepal width\")")),
+            ([1.0, f64::NAN, 1.0, 1.0], true, Some("found no number in element 1")),
+        ] {
+            let question = [row(&[(&name, &numbers)], clip)];
+            half.check(&question).unwrap();
+            let asked = half.ask(&question).unwrap();
+            lengths.push(asked.bytes.len());
+            let request = Request::new(ClientId::new([1; 16]), &keys, &asked.bytes);
+            let answer = server.answer(&request, &Call::new(&NEVER)).unwrap();
+            half.check_answer(&asked, &answer).unwrap();
+            let found = half.read(&asked, &answer).err().map(|error| error.to_string());
+            assert_eq!(found.is_some(), problem.is_some(), "{found:?}");
+            let (found, problem) = (found.unwrap_or_default(), problem.unwrap_or_default());
+            assert!(found.contains(problem) && (found.is_empty() || found.contains("Do not ask")), "{found}");
+        }
+        assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
+    }
+
+    #[test]
+    fn rows_of_another_form_are_refused_by_the_check() {
         let server = served();
         let mut half = opened(&server);
         let name = half.interface().unwrap().inputs[0].name.clone();
@@ -246,11 +278,6 @@ mod tests {
             (row(&[("x", &[1.0; 4])], false), format!("found \"x\", needed {name:?}")),
             (row(&[(&name, &[1.0; 4]), ("x", &[])], false), format!("\"x\", needed {name:?}")),
             (row(&[(&name, &[1.0; 3])], false), "found 3 numbers, needed 4".into()),
-            (
-                row(&[(&name, &[1.0, 99.0, 1.0, 1.0])], false),
-                "found a number outside in element 1 (\"sepal width\")".into(),
-            ),
-            (row(&[(&name, &[1.0, f64::NAN, 1.0, 1.0])], true), "found NaN".into()),
             (Question::Index(1), "found an index, needed inputs of a model".into()),
         ] {
             let error = half.check(std::slice::from_ref(&question)).unwrap_err().to_string();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ndarray::{Array2, ArrayView2, s};
 use unspoken_ckks::{CkksParameters, Encoder};
-use unspoken_model::{CompiledModel, Description, ModelClient, ModelServer, Row};
+use unspoken_model::{CompiledModel, Description, EncodedRow, ModelClient, ModelServer, Row};
 use unspoken_network::{Arrangement, Design, Network, Program, Ranges, Simulation};
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
@@ -95,14 +95,14 @@ impl Served {
     }
 
     /// A batch as the client takes it.
-    pub(super) fn rows(&self, table: ArrayView2<'_, f64>) -> anyhow::Result<Vec<Row>> {
+    pub(super) fn rows(&self, table: ArrayView2<'_, f64>) -> anyhow::Result<Vec<EncodedRow>> {
         let rows: Vec<Row> = table.rows().into_iter().map(|row| Row::new(vec![row.to_vec()])).collect();
         Ok(self.client.encode(&rows)?)
     }
 
     /// Decrypts an answer: the labels that the client finds, and the results themselves.
-    pub(super) fn read(&self, circuit: &Circuit, answer: &[u8], rows: &[Row]) -> anyhow::Result<Given> {
-        let predicted = self.client.read(answer, rows)?;
+    pub(super) fn read(&self, circuit: &Circuit, answer: &[u8], rows: &[EncodedRow]) -> anyhow::Result<Given> {
+        let predicted = self.client.read(answer, rows)?.into_iter().collect::<Result<Vec<_>, _>>()?;
         let of_row = |row: &unspoken_model::Predicted| labels(&row.outputs);
         let found = predicted.iter().map(of_row).collect::<anyhow::Result<Vec<_>>>()?.concat();
         let ports = circuit.program.outputs();

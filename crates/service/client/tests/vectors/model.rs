@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use serde_json::{Map, Value, json};
 use unspoken_ckks::Preset;
-use unspoken_model::{CompiledModel, ModelClient, ModelServer, Predicted, Row};
+use unspoken_model::{CompiledModel, ModelClient, ModelError, ModelServer, Predicted, Row};
 use unspoken_network::{Options, Wishes};
 use unspoken_onnx::{Answer, Network};
 use unspoken_protocol::{CkksDescription, ClientHalf};
@@ -75,8 +75,8 @@ impl Known for Model {
         Row::new(inputs.values().map(|numbers| serde_json::from_value(numbers.clone()).unwrap()).collect())
     }
 
-    fn answer(Predicted { outputs }: Predicted) -> Value {
-        json!({ "outputs": outputs.iter().map(values).collect::<Vec<_>>() })
+    fn answer(answer: Result<Predicted, ModelError>) -> Value {
+        json!({ "outputs": answer.unwrap().outputs.iter().map(values).collect::<Vec<_>>() })
     }
 
     fn clear(case: &Case, client: &ModelClient) -> Option<Clear> {

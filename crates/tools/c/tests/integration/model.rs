@@ -20,6 +20,9 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 /// Rows of the model's training data.
 const ROWS: [[f64; 4]; 3] = [[5.1, 3.5, 1.4, 0.2], [7.0, 3.2, 4.7, 1.4], [6.3, 3.3, 6.0, 2.5]];
 
+/// A row with a number outside its range.
+const OUTSIDE: [f64; 4] = [5.1, 99.0, 1.4, 0.2];
+
 /// A model of scikit-learn, served, and a directory for what a program exchanges.
 struct Service {
     home: tempfile::TempDir,
@@ -39,7 +42,7 @@ impl Service {
         let server = compiled.server(&Preset::find(&compiled.preset).unwrap().build().unwrap()).unwrap();
         let service = Service { home: tempfile::tempdir().unwrap(), model, server };
         fs::write(service.path("description"), service.server.describe()).unwrap();
-        let numbers: Vec<u8> = ROWS.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+        let numbers: Vec<u8> = ROWS.iter().chain([&OUTSIDE]).flatten().flat_map(|x| x.to_le_bytes()).collect();
         fs::write(service.path("rows"), numbers).unwrap();
         service
     }
@@ -87,7 +90,11 @@ fn the_example_predicts() {
         let (printed, output) = running.finish();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let lines: Vec<&str> = printed.lines().collect();
-        assert_eq!(lines.len(), ROWS.len());
+        assert_eq!(lines.len(), ROWS.len() + 1);
+        assert!(
+            lines[3].starts_with("no answer: row 3, input \"X\": found a number outside in element 1"),
+            "{printed}"
+        );
         for (line, row) in lines.iter().zip(ROWS) {
             let results = service.model.run(&[arr2(&[row.map(|x| x as f32)]).into_dyn()]).unwrap();
             let clear = service.model.outputs().iter().map(|output| output.finish(&results).unwrap());

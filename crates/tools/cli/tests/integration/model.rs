@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 use zip::write::SimpleFileOptions;
@@ -91,20 +91,86 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
         "{warning}"
     );
     assert!(text(&compiled).contains("written"));
-    // Mistakes, before anything is sent.
+    // Mistakes that do not depend on numbers, before anything is sent.
     for (name, content, part) in [
-        ("far.json", "[[99, 3, 4, 1]]", "row 0, input \"X\": found a number outside in element 0 (\"a\")"),
         ("short.json", "[[1, 2]]", "found 2 numbers, needed 4"),
         ("other.json", "{\"Y\": [1, 2, 3, 4]}", "\"X\""),
-        ("text.json", "[[\"a\", 2, 3, 4]]", "needed numbers"),
+        ("object.json", "[[{}, 2, 3, 4]]", "needed numbers"),
+        ("misspelt.csv", "a,B,c,d\n5,3,4,1\n", "found the columns [\"a\", \"B\", \"c\", \"d\"] without [\"b\"]"),
         ("rows.txt", "1", "needed npz, npy, csv, json or jsonl"),
     ] {
         std::fs::write(path(name), content).unwrap();
         let said = complaint(&ask(&path(name), &[]));
         assert!(said.contains(part), "{name}: {said}");
     }
-    let clipped = ask(&path("far.json"), &["--clip"]);
-    assert!(String::from_utf8_lossy(&clipped.stderr).contains("1 numbers were moved"), "{}", text(&clipped));
+    // The service sees the same requests whether numbers are in their ranges or not.
+    let sent = |output: &Output| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.lines().find(|line| line.starts_with("query ")).unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    std::fs::write(path("good.json"), "[[5, 3, 4, 1], [6, 3, 4, 1], [7, 3, 4, 1]]").unwrap();
+    let good = ask(&path("good.json"), &[]);
+    assert!(text(&good).lines().count() == 3);
+    let answers = |name: &str, content: &str| {
+        std::fs::write(path(name), content).unwrap();
+        let asked = ask(&path(name), &["--check", model]);
+        assert_eq!(sent(&asked), sent(&good), "{name}");
+        let lines = String::from_utf8_lossy(&asked.stdout).into_owned();
+        (lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>(), complaint(&asked))
+    };
+    let (lines, said) = answers("far.json", "[[5, 3, 4, 1], [99, 3, 4, 1], [\"x\", 3, 4, 1]]");
+    assert_eq!(lines[0], serde_json::from_str::<Value>(text(&good).lines().next().unwrap()).unwrap());
+    let errors = lines[1..].iter().map(|line| line["error"].as_str().unwrap()).collect::<Vec<_>>();
+    assert!(errors[0].contains("row 1, input \"X\": found a number outside in element 0 (\"a\")"), "{errors:?}");
+    assert!(errors[1].contains("row 2, input \"X\": found no number in element 0"), "{errors:?}");
+    assert!(said.contains("found 2 of 3 rows without an answer") && said.contains("do not ask"), "{said}");
+    assert!(said.contains("the same labels for 1 of 1 rows; numbers differ by"), "{said}");
+    let (lines, said) = answers("gaps.csv", "a,b,c,d\n5,,4,1\n5,n/a,4,1\n5,3,4,1000\n");
+    assert!(lines.iter().all(|line| line.get("error").is_some()) && said.contains("3 of 3 rows"), "{lines:?} {said}");
+    // What is moved into the ranges is compared as it was asked.
+    let clipped = ask(&path("far.json"), &["--clip", "--check", model]);
+    let said = String::from_utf8_lossy(&clipped.stderr).into_owned();
+    assert!(said.contains("1 numbers were moved") && said.contains("the same labels for 2 of 2 rows"), "{said}");
+    // Printed numbers have no digits of the noise; labels are the same.
+    let raw: Vec<Value> =
+        text(&ask(&csv, &["--raw"])).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let printed: Vec<Value> = asked_lines(&asked);
+    assert!(raw.iter().zip(&printed).all(|(raw, printed)| raw["output_label"] == printed["output_label"]));
+    assert!(raw.iter().zip(&printed).any(|(raw, printed)| raw["output_probability"] != printed["output_probability"]));
+}
+
+#[test]
+fn printed_results_are_rounded_to_the_noise() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let rows =
+        (0..200).map(|row| (0..10).map(|column| number(row, column % 4).to_string()).collect::<Vec<_>>().join(","));
+    let (csv, out) = (path("rows.csv"), path("out"));
+    std::fs::write(&csv, format!("a,b,c,d,e,f,g,h,i,j\n{}\n", rows.collect::<Vec<_>>().join("\n"))).unwrap();
+    let model = file("linear-regression.onnx");
+    let model = model.to_str().unwrap();
+    text(&unspoken(&["compile", model, "--calibration", &csv, "--out", &out]));
+    let service = Service::start(&["--model", &out, "--data-dir", &path("keys")], Stdio::null());
+    let state = path("state");
+    let ask = |more: &[&str]| {
+        let fixed = ["ask", "--url", &service.url, "--state-dir", &state, "--input", &csv];
+        let output = unspoken(&[&fixed[..], more].concat());
+        let digits =
+            |line: Value| line.as_object().unwrap().values().map(|number| number.to_string().len()).max().unwrap();
+        (
+            asked_lines(&output).into_iter().map(digits).max().unwrap(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let ((rounded, said), (raw, _)) = (ask(&["--check", model]), ask(&["--raw"]));
+    assert!(rounded < raw, "{rounded} {raw}");
+    // A model without labels has none to compare.
+    assert!(said.contains("in clear    numbers differ by"), "{said}");
+}
+
+/// The lines of `unspoken ask`.
+fn asked_lines(output: &Output) -> Vec<Value> {
+    text(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]

@@ -16,6 +16,7 @@ use unspoken_protocol::{CkksClientHalf, ClientHalf, ProtocolError};
 
 use crate::compiled::{facts, joined, read_rows};
 use crate::digits::image_list;
+use crate::failure::Failure;
 use crate::matrix::MatrixSignature;
 use crate::model::matrix;
 
@@ -166,11 +167,12 @@ impl Application for ModelClient {
         read_rows(questions)
     }
 
-    fn answers<'py>(&self, py: Python<'py>, answers: Vec<Predicted>) -> PyResult<Bound<'py, PyAny>> {
+    fn answers<'py>(&self, py: Python<'py>, answers: Vec<Self::Answer>) -> PyResult<Bound<'py, PyAny>> {
+        let answers = Predicted::all(answers).map_err(Failure::Compiled)?;
         Ok(joined(py, answers, self.description().outputs())?.into_any())
     }
 
-    fn to_share(&self, _: &[Row], _: &[Predicted], _: u32) -> Result<Shared<Predicted>, ModelError> {
+    fn to_share(&self, _: &[Row], _: &[Self::Answer], _: u32) -> Result<Shared<Self::Answer>, ModelError> {
         Err(ProtocolError::mismatch("share answers", "predictions", "scores or results of matrices").into())
     }
 

@@ -24,7 +24,8 @@ pub struct Tables {
 /// A `.npz` file has an array for each input, by its name, or one array if there is one input; a `.npy` file has one. A
 /// `.csv` file has a line of names, then a line for each row: columns with the names of the inputs' elements or of
 /// inputs of one number each, in any order, or the numbers of all inputs in their order. A `.json` or `.jsonl` file has
-/// rows as lists, for one input, or as objects with the names of inputs. The first axis of an array counts rows.
+/// rows as lists, for one input, or as objects with the names of inputs. The first axis of an array counts rows. What
+/// is no number in a cell of a text is read as NaN.
 pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let unnamed = |rows| Tables { rows, columns: vec![Vec::new(); inputs.len()] };
@@ -36,7 +37,14 @@ pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
         _ => anyhow::bail!("{}: found extension {extension:?}, needed npz, npy, csv, json or jsonl", path.display()),
     };
     let tables = tables.with_context(|| path.display().to_string())?;
-    anyhow::ensure!(tables.rows.iter().all(|table| table.nrows() > 0), "{}: found no rows, needed one", path.display());
+    let found = inputs.iter().zip(&tables.rows).map(|(input, table)| format!("{} of {:?}", table.nrows(), input.name));
+    let count = tables.rows.first().map_or(0, Array2::nrows);
+    anyhow::ensure!(
+        count > 0 && tables.rows.iter().all(|table| table.nrows() == count),
+        "{}: found rows: {}; needed as many of each input, and at least one",
+        path.display(),
+        found.collect::<Vec<_>>().join(", ")
+    );
     Ok(tables)
 }
 
@@ -83,26 +91,23 @@ fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let mut reader = csv::Reader::from_path(path)?;
     let header: Vec<String> = reader.headers()?.iter().map(|name| name.trim().to_owned()).collect();
     let size: usize = inputs.iter().map(InputShape::size).sum();
-    let place = |name: &String| header.iter().position(|column| column == name);
-    let by_name = |input: &InputShape| match (input.elements.as_slice(), input.size()) {
-        ([], 1) => Some(vec![place(&input.name)?]),
+    let names_of = |input: &InputShape| match (input.elements.as_slice(), input.size()) {
+        ([], 1) => Some(vec![input.name.clone()]),
         ([], _) => None,
-        (elements, _) => elements.iter().map(place).collect::<Option<Vec<usize>>>(),
+        (elements, _) => Some(elements.to_vec()),
     };
     // Columns have the names of elements, or are the numbers of all inputs in their order.
-    let columns: Option<Vec<Vec<usize>>> = inputs.iter().map(by_name).collect();
-    let columns = columns.map_or_else(|| (0..header.len()).collect(), |columns| columns.concat());
+    let columns = match inputs.iter().map(names_of).collect::<Option<Vec<_>>>() {
+        Some(needed) => by_name(&header, &needed.concat())?,
+        None => None,
+    };
+    let columns = columns.unwrap_or_else(|| (0..header.len()).collect());
     anyhow::ensure!(columns.len() == size, "found {} columns, needed {size}: {}", columns.len(), names(inputs));
     let mut numbers = Vec::new();
-    for (row, record) in reader.records().enumerate() {
+    for record in reader.records() {
         let record = record?;
-        for &column in &columns {
-            let text = record.get(column).unwrap_or_default().trim();
-            let number: f64 = text.parse().with_context(|| {
-                format!("row {}, column {:?}: found {text:?}, needed a number", row + 1, header[column])
-            })?;
-            numbers.push(number);
-        }
+        let number = |column: &usize| record.get(*column).unwrap_or_default().trim().parse().unwrap_or(f64::NAN);
+        numbers.extend(columns.iter().map(number));
     }
     let all = Array2::from_shape_vec((numbers.len() / size.max(1), size), numbers)?;
     let mut first = 0;
@@ -114,6 +119,22 @@ fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     };
     let (rows, columns) = inputs.iter().map(part).unzip();
     Ok(Tables { rows, columns })
+}
+
+/// The columns with these names; none if no column has one of them.
+fn by_name(header: &[String], needed: &[String]) -> anyhow::Result<Option<Vec<usize>>> {
+    let places: Vec<Option<usize>> =
+        needed.iter().map(|name| header.iter().position(|column| column == name)).collect();
+    if places.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let missing: Vec<&String> =
+        needed.iter().zip(&places).filter_map(|(name, place)| place.is_none().then_some(name)).collect();
+    anyhow::ensure!(
+        missing.is_empty(),
+        "found the columns {header:?} without {missing:?}, needed one for each of the names {needed:?}, or for none"
+    );
+    Ok(Some(places.into_iter().flatten().collect()))
 }
 
 fn json(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
@@ -170,6 +191,80 @@ fn flatten(value: &Value, numbers: &mut Vec<f64>) -> anyhow::Result<()> {
             numbers.extend(number.as_f64());
             Ok(())
         }
-        other => anyhow::bail!("found {other}, needed numbers"),
+        Value::Null | Value::Bool(_) | Value::String(_) => {
+            numbers.push(f64::NAN);
+            Ok(())
+        }
+        Value::Object(_) => anyhow::bail!("found an object, needed numbers"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    fn input(name: &str, size: usize, elements: &[&str]) -> InputShape {
+        let elements = elements.iter().map(|name| (*name).to_owned()).collect();
+        InputShape { name: name.to_owned(), shape: vec![size], table_rows: None, elements }
+    }
+
+    /// An array of numpy with rows of one number.
+    fn npy(rows: usize) -> Vec<u8> {
+        let mut bytes = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
+        let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 1), }}");
+        bytes.extend(format!("{head:69}\n").into_bytes());
+        bytes.extend((0..rows).flat_map(|row| (row as f32).to_le_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn inputs_have_as_many_rows_as_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.npz");
+        let inputs = [input("x", 1, &[]), input("y", 1, &[])];
+        for (rows, expected) in
+            [([3, 3], None), ([3, 2], Some("3 of \"x\", 2 of \"y\"")), ([2, 3], Some("2 of \"x\", 3"))]
+        {
+            let mut archive = ZipWriter::new(File::create(&path).unwrap());
+            for (name, rows) in ["x.npy", "y.npy"].into_iter().zip(rows) {
+                archive.start_file(name, SimpleFileOptions::default()).unwrap();
+                archive.write_all(&npy(rows)).unwrap();
+            }
+            archive.finish().unwrap();
+            match (read(&path, &inputs), expected) {
+                (Ok(tables), None) => assert_eq!(tables.rows[1].nrows(), 3),
+                (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (found, _) => panic!("{rows:?}: {}", found.is_ok()),
+            }
+        }
+    }
+
+    #[test]
+    fn columns_have_all_names_or_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.csv");
+        let inputs = [input("x", 2, &["a", "b"]), input("y", 1, &[])];
+        for (header, expected) in [
+            ("a,b,y", Ok([1.0, 2.0, 3.0])),
+            ("y,b,a", Ok([3.0, 2.0, 1.0])),
+            // No name is that of the model: columns are in its order.
+            ("p,q,r", Ok([1.0, 2.0, 3.0])),
+            ("a,B,y", Err("found the columns [\"a\", \"B\", \"y\"] without [\"b\"]")),
+            ("a,q,r", Err("without [\"b\", \"y\"]")),
+        ] {
+            std::fs::write(&path, format!("{header}\n1,2,3\n")).unwrap();
+            let found = read(&path, &inputs)
+                .map(|tables| [tables.rows[0][(0, 0)], tables.rows[0][(0, 1)], tables.rows[1][(0, 0)]]);
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{header}"),
+                (Err(error), Err(part)) => assert!(format!("{error:#}").contains(part), "{error:#}"),
+                (found, _) => panic!("{header}: {found:?}"),
+            }
+        }
     }
 }
