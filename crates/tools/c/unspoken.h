@@ -603,8 +603,8 @@ enum UnspokenStatus unspoken_model_output(const struct UnspokenClient *client,
 /**
  * Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index
  * is a whole number. With `clip` other than 0, numbers outside their ranges are moved into them; otherwise such a row
- * is refused. `request` receives a request, which unspoken_request_free frees. Its length tells nothing of the rows,
- * nor how many there are.
+ * has no answer, which the service cannot see: unspoken_model_predictions_problem tells. `request` receives a request,
+ * which unspoken_request_free frees. Its length tells nothing of the rows, nor how many there are.
  *
  * # Safety
  * `client` is not freed; there are `count` times `width` numbers at `rows`; `request` is valid.
@@ -633,8 +633,22 @@ enum UnspokenStatus unspoken_model_read(const struct UnspokenClient *client,
                                         struct UnspokenModelPredictions **predictions);
 
 /**
+ * Writes where the text is that tells why row `row` has no answer, and how many bytes it has: 0 if the row has one. Do
+ * not ask again because of it, and do not let the service learn it. It is valid until the predictions are freed.
+ * UNSPOKEN_STATUS_ARGUMENT tells that there is no such row.
+ *
+ * # Safety
+ * `predictions` is not freed; `problem` and `length` are valid.
+ */
+enum UnspokenStatus unspoken_model_predictions_problem(const struct UnspokenModelPredictions *predictions,
+                                                       size_t row,
+                                                       const uint8_t **problem,
+                                                       size_t *length);
+
+/**
  * Writes where the numbers of an output are for row `row`, and how many: 0 if the output has labels alone. They are
- * valid until the predictions are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row or output.
+ * valid until the predictions are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row or output, or that
+ * the row has no answer.
  *
  * # Safety
  * `predictions` is not freed; `numbers` and `count` are valid.
@@ -648,7 +662,7 @@ enum UnspokenStatus unspoken_model_predictions_numbers(const struct UnspokenMode
 /**
  * Writes where label `number` of an output is for row `row`, and how many bytes it has; an integer in its decimal
  * digits. If the output has numbers, it is the label of the number at this place. It is valid until the predictions
- * are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label.
+ * are freed. UNSPOKEN_STATUS_ARGUMENT tells that there is no such row, output or label, or that the row has no answer.
  *
  * # Safety
  * `predictions` is not freed; `label` and `length` are valid.
