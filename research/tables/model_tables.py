@@ -174,7 +174,7 @@ def concrete(found: list[dict]) -> str:
     lines = [title, "| model | what | ours | Concrete ML | ratio |", "| --- | --- | ---: | ---: | ---: |"]
     lines += [line(row["case"], what[row["metric"]], row["ours"], row["baseline"], row["ratio"]) for row in beside]
     ended = [case for case in cases(found) if case.endswith(ASKED) and not of(beside, "beside_row_time", case)]
-    lines += [line(case, "its process ended within its limit of 16 GiB", None, None, None) for case in ended]
+    lines += [line(case, "not within its limit of 16 GiB of memory", None, None, None) for case in ended]
     return "\n".join(lines)
 
 
