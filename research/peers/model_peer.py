@@ -29,7 +29,7 @@ import numpy as np
 from protocol import PeerError, integer, serve, thread_count, time_calls
 
 # Bytes of addresses that this process may have. Without a limit, Concrete ML grew beyond 17 GB for the perceptron on
-# customers, and the system killed it; with one, it ends and other programs go on.
+# customers, and the system killed it; with one, it cannot write its keys, and other programs go on.
 MOST_BYTES = 16 << 30
 
 HIDDEN, HIDDEN_LAYERS, BITS = 128, 3, 4

@@ -52,7 +52,7 @@ SECTIONS = (
     (search_tables.MILLION, "search", ("million",), False),
     (search_tables.BESIDE, "search", ("product", "plans"), False),
     (search_tables.PLANNER, "search", ("planner",), False),
-    (model_tables.HEADING, "model", (), False),
+    (model_tables.HEADING, "model", model_tables.PARTS, False),
     (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),
     (llama_encrypted_tables.PASSES, "llama", ("passes", "small-chain", "chain"), False),
     (llama_encrypted_tables.BLOCKS, "llama", ("blocks", "share"), False),
@@ -197,7 +197,8 @@ def section(binary: Path, heading: str) -> str:
             search_tables.prepare()
         if heading == model_tables.HEADING:
             model_tables.prepare()
-        found = rows(binary, suite, only)
+        alone = [(part,) for part in only] if heading == model_tables.HEADING else [only]
+        found = [row for parts in alone for row in rows(binary, suite, parts)]
     parts = [
         measured_on(binary),
         *([NOTES[heading].rstrip()] if heading in NOTES else []),

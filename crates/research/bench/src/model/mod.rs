@@ -48,11 +48,11 @@ pub(crate) const PARTS: [&str; 4] = [BREAST_CANCER, CHURN, LENET_5, RESNET_20];
 const ROWS: &[usize] = &[128];
 
 /// Rows of a query of pictures: the first that fits the memory.
-const PICTURES: &[usize] = &[128, 64, 32, 16, 8, 4, 2, 1];
+const PICTURES: &[usize] = &[128, 32, 8, 4, 1];
 
 /// Memory for weights, one run and the keys of one client: for tables, and for pictures.
 const TABLE_MIB: u64 = 8 << 10;
-const PICTURE_MIB: u64 = 13 << 10;
+const PICTURE_MIB: u64 = 10 << 10;
 
 /// A model and what is measured of it.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ const DIGITS: Case = Case {
     part: LENET_5,
     folder: "data/own-models/lenet-5",
     file: "lenet-5.onnx",
-    kink_bits: &[7.0, 6.0],
+    kink_bits: &[7.0, 6.0, 4.0],
     batches: PICTURES,
     memory_mib: PICTURE_MIB,
     simulated: 64,
@@ -116,7 +116,8 @@ const FULL: &[Case] = &[
     Case { name: "breast cancer, 3 x 128, 7 bits", file: "mlp.onnx", concrete: PERCEPTRON, ..USUAL },
     Case { name: "breast cancer, 3 x 128, 8 bits", file: "mlp.onnx", kink_bits: &[8.0], ..USUAL },
     Case { name: "customers, logistic regression", concrete: LOGISTIC, ..CHURNED },
-    Case { name: "customers, 3 x 128, 7 bits", file: "mlp.onnx", concrete: PERCEPTRON, ..CHURNED },
+    // Concrete ML needs more than 16 GiB for this one: it could not write its keys.
+    Case { name: "customers, 3 x 128, 7 bits", file: "mlp.onnx", ..CHURNED },
     Case { name: "customers, 3 x 128, 8 bits", file: "mlp.onnx", kink_bits: &[8.0], ..CHURNED },
     Case {
         name: "digits, LeNet-5 with squares",
