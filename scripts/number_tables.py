@@ -6,14 +6,19 @@ objects for a few names and refuses all others.
 
 from __future__ import annotations
 
+import json
 import lzma
 import pickle
 import re
 import struct
 from io import BytesIO
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, Callable
 
 MOST_BYTES = 64 << 20
+
+# The rows that the training of `models/breast-cancer` has not seen.
+HELD_OUT = Path(__file__).resolve().parent.parent / "models" / "breast-cancer" / "test_rows.json"
 
 GENE = re.compile(
     rb"start_position_on_the_genomic_accession=(\d+), end_position_on_the_genomic_accession=(\d+), "
@@ -118,4 +123,36 @@ def churn(source: IO[bytes]) -> bytes:
     return frame(source, with_texts=True)
 
 
-CONVERTERS = {"genes": genes, "covid": covid, "churn": churn}
+def tumours(part: str, labels: bool) -> Callable[[IO[bytes]], bytes]:
+    """Rows or labels (1 for benign) of `brca`, as a numpy file: those held out from training, or the others."""
+
+    def convert(source: IO[bytes]) -> bytes:
+        rows = [line.split(",") for line in frame(source, with_texts=True).decode().splitlines()[1:]]
+        held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
+        others = [number for number in range(len(rows)) if number not in set(held_out)]
+        chosen = [rows[number] for number in (held_out if part == "test" else others)]
+        if labels:
+            return npy([float(row[-1] == "B") for row in chosen], f"({len(chosen)},)")
+        numbers = [float(x) for row in chosen for x in row[:-1]]
+        return npy(numbers, f"({len(chosen)}, {len(chosen[0]) - 1})")
+
+    return convert
+
+
+def npy(numbers: list[float], shape: str) -> bytes:
+    """A numpy file of numbers in single precision."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+    return start + struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+CONVERTERS = {
+    "genes": genes,
+    "covid": covid,
+    "churn": churn,
+    "tumours": tumours("calibration", labels=False),
+    "tumour labels": tumours("calibration", labels=True),
+    "test tumours": tumours("test", labels=False),
+    "test tumour labels": tumours("test", labels=True),
+}

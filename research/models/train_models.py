@@ -10,8 +10,9 @@ some minutes. Each name is a folder of `.npy` files and ONNX models:
 | `test.npy`, `test_labels.npy` | rows that training has not seen |
 | `logistic.onnx`, `mlp.onnx`, or one model with the name of the folder | the models |
 
-`breast-cancer` is the data set of scikit-learn (UCI, CC BY 4.0) and goes to `models/`, which is part of this
-repository; the others go to `data/own-models/`. `churn` and `mnist` need `scripts/fetch_data.py churn mnist`.
+The models of `breast-cancer` go to `models/`, which is part of this repository, and its rows stay in
+`data/breast-cancer/`; the others go to `data/own-models/`. `scripts/fetch_data.py breast-cancer churn mnist` fetches
+the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from skl2onnx import to_onnx
-from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
@@ -34,7 +34,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMITTED, MADE = ROOT / "models", ROOT / "data" / "own-models"
+COMMITTED, MADE, TUMOURS = ROOT / "models", ROOT / "data" / "own-models", ROOT / "data" / "breast-cancer"
 CHURN, MNIST = ROOT / "data" / "churn" / "churn.csv", ROOT / "data" / "mnist"
 
 SEED = 1
@@ -48,9 +48,9 @@ RESNET_IMAGES, RESNET_EPOCHS = 10_000, 2
 
 
 def breast_cancer():
-    """569 tumours: 30 numbers each, benign (1) or malignant (0)."""
-    rows, labels = load_breast_cancer(return_X_y=True)
-    return rows, labels, 128
+    """569 tumours: 30 numbers each, benign (1) or malignant (0), in rows to train with and rows held out."""
+    parts = ("calibration", "test", "calibration_labels", "test_labels")
+    return [np.load(TUMOURS / f"{part}.npy") for part in parts]
 
 
 def churn():
@@ -67,7 +67,12 @@ def churn():
         except ValueError:
             # The first value is the absence of all others.
             columns += [[float(text == one) for text in texts] for one in sorted(set(texts))[1:]]
-    return np.array(columns).T, np.array([int(row["churn"] == "Yes") for row in customers]), 1024
+    rows, labels = np.array(columns).T.astype("f"), np.array([int(row["churn"] == "Yes") for row in customers])
+    split = train_test_split(rows, labels, test_size=1024, random_state=SEED, stratify=labels)
+    train, test, train_labels, test_labels = split
+    save(MADE / "churn", "calibration", train, train_labels)
+    save(MADE / "churn", "test", test, test_labels)
+    return split
 
 
 TABLES = {"breast-cancer": (breast_cancer, COMMITTED), "churn": (churn, MADE)}
@@ -83,12 +88,8 @@ def save(folder: Path, name: str, rows, labels) -> None:
 def table(name: str) -> None:
     """Trains a logistic regression and a perceptron of three hidden layers on a table."""
     load, parent = TABLES[name]
-    rows, labels, held_out = load()
     folder = parent / name
-    split = train_test_split(rows.astype("f"), labels, test_size=held_out, random_state=SEED, stratify=labels)
-    train, test, train_labels, test_labels = split
-    save(folder, "calibration", train, train_labels)
-    save(folder, "test", test, test_labels)
+    train, test, train_labels, test_labels = load()
     models = {
         "logistic": LogisticRegression(max_iter=1000),
         # Strong decay and an early end: larger weights learn the noise of so small a table.
@@ -99,7 +100,7 @@ def table(name: str) -> None:
         found = to_onnx(pipeline, train[:1], options={id(model): {"zipmap": False}}, target_opset=OPSET)
         (folder / f"{file}.onnx").write_bytes(found.SerializeToString())
         accuracy = pipeline.score(test, test_labels)
-        print(f"{name} {file}: {len(train)} rows of {train.shape[1]}, accuracy {accuracy:.4f} of {held_out} held out")
+        print(f"{name} {file}: {len(train)} rows of {train.shape[1]}, accuracy {accuracy:.4f} of {len(test)} held out")
 
 
 def images(part: str):

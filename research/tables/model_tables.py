@@ -34,8 +34,8 @@ TRAINED = ("churn", "lenet-5", "lenet-5-square")
 NOTES = {
     HEADING: """\
 Models from ONNX files, compiled as `unspoken compile` does it, served and asked in one process over their messages. The
-rows were not seen in training. `research/models/train_models.py` trains the models: on breast cancer (scikit-learn's
-table), on customers of a telephone company who stay or leave (R's modeldata; 21 of 30 numbers are texts before), and on
+rows were not seen in training. `research/models/train_models.py` trains the models: on breast cancer (R's dslabs),
+on customers of a telephone company who stay or leave (R's modeldata; 21 of 30 numbers are texts before), and on
 the digits of MNIST. Seconds are those of a full batch. Errors are parts of the radius of a result's range. The logistic
 regressions and perceptrons are scikit-learn's, with three hidden layers of 128 and ReLU; the pictures' networks are
 torch's, with averages in place of maxima over windows. LeNet-5 is measured for the largest batch whose weights, keys

@@ -18,7 +18,7 @@ pub(super) fn run(harness: &mut Harness<'_>, measured: &mut Measured<'_>) -> any
     let Some((kind, repetitions)) = case.concrete.filter(|_| harness.options.peers) else { return Ok(()) };
     harness.progress(format!("{}: Concrete ML trains, compiles and makes keys", case.name));
     let root = harness.options.root.clone();
-    let started = ConcreteModel::start(&root, kind, &root.join(case.folder));
+    let started = ConcreteModel::start(&root, kind, &root.join(case.rows()));
     // Its limit of memory ends it for some models: the rows of ours go on.
     let mut peer = match started.unwrap_or_else(|error| Err(format!("{error:#}"))) {
         Ok(peer) => peer,

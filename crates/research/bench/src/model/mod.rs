@@ -1,9 +1,9 @@
 //! The model suite: models of one's own, from ONNX files, asked about rows that their training has not seen.
 //!
-//! `research/models/train_models.py` trains the models and writes the rows. Those on breast cancer are in `models/`;
-//! the others are in `data/own-models/`, and left out where they are absent. Each model is compiled as `unspoken
-//! compile` does it: calibrated on rows of the training set, with the preset of the fewest predicted seconds for the
-//! batch.
+//! `research/models/train_models.py` trains the models and writes the rows. Those on breast cancer are in `models/`,
+//! and their rows are fetched; the others are in `data/own-models/`, and left out where they are absent. Each model is
+//! compiled as `unspoken compile` does it: calibrated on rows of the training set, with the preset of the fewest
+//! predicted seconds for the batch.
 //!
 //! - **Batches.** The largest of the batches of a case, with the most bits of precision, that fits the memory of the
 //!   case is measured. Those that do not fit are named in the progress, with the memory that they need.
@@ -59,7 +59,7 @@ const PICTURE_MIB: u64 = 10 << 10;
 struct Case {
     part: &'static str,
     name: &'static str,
-    /// Folder of the rows below the root of the repository, and the model's file in it.
+    /// Folder of the model below the root of the repository, and its file in it.
     folder: &'static str,
     file: &'static str,
     /// Bits of precision of functions with a kink, and batches, in the order in which they are tried.
@@ -76,10 +76,19 @@ struct Case {
     concrete: Option<(&'static str, Repetitions)>,
 }
 
+impl Case {
+    /// Folder of the rows: they are no part of the repository.
+    fn rows(&self) -> &'static str {
+        if self.folder == TUMOUR_MODELS { "data/breast-cancer" } else { self.folder }
+    }
+}
+
+const TUMOUR_MODELS: &str = "models/breast-cancer";
+
 const USUAL: Case = Case {
     part: BREAST_CANCER,
     name: "",
-    folder: "models/breast-cancer",
+    folder: TUMOUR_MODELS,
     file: "logistic.onnx",
     kink_bits: &[7.0],
     batches: ROWS,

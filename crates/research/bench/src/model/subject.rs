@@ -33,21 +33,19 @@ pub(super) struct Subject {
 impl Subject {
     /// Reads the files of a case; the inner error is the message where one is absent.
     pub(super) fn open(root: &Path, case: &Case) -> anyhow::Result<Result<Self, String>> {
-        let folder = root.join(case.folder);
-        let files = [case.file, "calibration.npy", "test.npy", "test_labels.npy"];
-        if let Some(absent) = files.iter().find(|file| !folder.join(file).exists()) {
-            let path = Path::new(case.folder).join(absent);
-            return Ok(Err(format!(
-                "{}: not measured, {} is absent; needed 'make tables-model'",
-                case.name,
-                path.display()
-            )));
+        let (folder, rows) = (root.join(case.folder), root.join(case.rows()));
+        let files = ["calibration.npy", "test.npy", "test_labels.npy"].map(|file| (case.rows(), file));
+        let mut files = std::iter::once((case.folder, case.file)).chain(files);
+        if let Some((place, absent)) = files.find(|(place, file)| !root.join(place).join(file).exists()) {
+            let path = Path::new(place).join(absent);
+            let needed = "'make data', and 'make tables-model' for the models that are trained";
+            return Ok(Err(format!("{}: not measured, {} is absent; needed {needed}", case.name, path.display())));
         }
         let model = Network::load(&folder.join(case.file)).context(case.name)?;
         let interface = Interface::of(&model)?;
         anyhow::ensure!(interface.inputs.len() == 1, "{}: {} inputs, needed one", case.name, interface.inputs.len());
-        let [calibration, test] = ["calibration.npy", "test.npy"].map(|file| read(&folder.join(file)));
-        let wanted = read(&folder.join("test_labels.npy"))?.iter().map(|label| *label as i64).collect();
+        let [calibration, test] = ["calibration.npy", "test.npy"].map(|file| read(&rows.join(file)));
+        let wanted = read(&rows.join("test_labels.npy"))?.iter().map(|label| *label as i64).collect();
         let (calibration, mut test) = (calibration?, test?);
         test = test.select(Axis(0), &(0..test.nrows().min(case.simulated)).collect::<Vec<_>>());
         Ok(Ok(Subject { model, interface, calibration, test, wanted }))

@@ -80,7 +80,12 @@ fn clear_peer(harness: &mut Harness<'_>, measured: &Measured<'_>, count: usize) 
     let (case, subject) = (measured.case, measured.subject);
     let folder = harness.options.root.join(case.folder);
     let peer = match harness.options.peers {
-        true => ClearModel::start(&harness.options.root, &folder.join(case.file), &folder.join("test.npy"), count)?,
+        true => ClearModel::start(
+            &harness.options.root,
+            &folder.join(case.file),
+            &harness.options.root.join(case.rows()).join("test.npy"),
+            count,
+        )?,
         false => None,
     };
     let Some(peer) = peer else {

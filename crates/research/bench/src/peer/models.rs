@@ -143,12 +143,13 @@ mod tests {
             println!("skipped: Concrete ML is not set up; `make tables-model` sets it up");
             return;
         }
-        let folder = root.join("models/breast-cancer");
-        let mut clear = ClearModel::start(&root, &folder.join("logistic.onnx"), &folder.join("test.npy"), 128);
+        let rows = root.join("data/breast-cancer");
+        let model = root.join("models/breast-cancer/logistic.onnx");
+        let mut clear = ClearModel::start(&root, &model, &rows.join("test.npy"), 128);
         if let Some(clear) = clear.as_mut().unwrap() {
             assert!(clear.labels.len() == 128 && clear.time(Clock::Wall).unwrap() > 0.0);
         }
-        let Ok(mut concrete) = ConcreteModel::start(&root, "logistic", &folder).unwrap() else { return };
+        let Ok(mut concrete) = ConcreteModel::start(&root, "logistic", &rows).unwrap() else { return };
         assert!(concrete.time().unwrap() > 0.0 && concrete.about.accuracy > 0.9);
         assert_eq!((concrete.asked, concrete.equal), (1, 1));
     }
