@@ -724,7 +724,7 @@ def asked_by_command(binary: Path, service: Service, name: str, row: Any) -> dic
     home = service.data.parent
     (home / "row.json").write_text(json.dumps(row))
     options = ["--application", f"model/{name}", "--state-dir", home / "state", "--input", home / "row.json"]
-    command = [binary, "ask", "--url", service.url, *options]
+    command = [binary, "ask", "--raw", "--url", service.url, *options]
     printed = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
     outputs: dict[str, Any] = json.loads(printed)
     return outputs
