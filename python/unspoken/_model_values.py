@@ -206,7 +206,8 @@ def _table(values: Any, name: str, shape: tuple[int, ...]) -> Table:
     what = f"input {name!r}"
     if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "buif":
         # A number that is missing must not be seen by the service: the row has no answer.
-        values = values.astype(np.float64).filled(np.nan)
+        filled: Any = values.astype(np.float64)
+        values = filled.filled(np.nan)
     array = np.asarray(unmasked(values, what))
     if array.dtype.kind == "O":
         # The error of numpy shows a value.
