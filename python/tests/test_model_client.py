@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import onnx
@@ -280,9 +281,26 @@ def test_the_service_cannot_see_rows_outside(connect, flowers):
                 assert "41.5" not in str(caught.value)
             sent.append(client.usage.query_bytes - before.query_bytes)
         assert sent[0] == sent[1] > 0
-        for missing in ([rows[0], [*rows[0][:3], np.nan]], np.ma.masked_greater(outside[[0, 13]], 41)):
+        masked = np.ma.masked_greater(outside[[0, 13]], 41)
+        for missing in (
+            [rows[0], [*rows[0][:3], np.nan]],
+            [rows[0], [*rows[0][:3], "n/a"]],
+            [rows[0], [*rows[0][:3], None]],
+            [rows[0], [*rows[0][:3], {}]],
+            masked,
+            list(masked),
+        ):
+            before = client.usage.messages
             with pytest.raises(unspoken.ArgumentError, match=r"row 1, .*found no number in element [23]"):
                 client.ask(missing, clip=True)
+            assert client.usage.messages == before + 2
+        # Where warnings are errors, they come after the exchange.
+        before = client.usage.messages
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", unspoken.ClipWarning)
+            with pytest.raises(unspoken.ClipWarning):
+                client.predict(outside[:14], clip=True)
+        assert client.usage.messages == before + 14
 
 
 def test_rows_that_do_not_fit_are_refused_without_their_values(connect, flowers):
@@ -293,11 +311,11 @@ def test_rows_that_do_not_fit_are_refused_without_their_values(connect, flowers)
             (rows[:2, :3], r"found an array of shape \(2, 3\), needed \(rows, 4\)"),
             (rows[0], r"found an array of shape \(4,\), needed \(rows, 4\); put one row in a list"),
             (rows[:0], "found 0 of 'X', needed as many of each input, and at least one"),
-            ([["41.5", 1, 1, 1]], "found values that are no numbers"),
+            (np.array([["2041-05-01"] * 4], dtype="datetime64[D]"), r"found values of type datetime64\[D\]"),
         ]:
             with pytest.raises(unspoken.ArgumentError, match=part) as caught:
                 client.predict(wrong)
-            assert "41.5" not in str(caught.value)
+            assert "2041" not in str(caught.value)
         assert client.usage.messages == 0
         with pytest.warns(unspoken.ClipWarning, match="1 numbers were moved into the calibrated ranges") as warned:
             clipped = client.predict(rows, clip=True)

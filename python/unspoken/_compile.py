@@ -8,7 +8,16 @@ from os import PathLike
 from typing import Any, Callable
 
 from unspoken import _unspoken
-from unspoken._model_values import ModelInput, ModelOutput, by_name, described, element_names, input_tables, listed_rows
+from unspoken._model_values import (
+    ModelInput,
+    ModelOutput,
+    by_name,
+    described,
+    element_names,
+    input_tables,
+    listed_rows,
+    warn_of_moved,
+)
 from unspoken._onnx_sources import onnx_model
 from unspoken._predictor import Predictor, Reader
 
@@ -156,7 +165,9 @@ class CompiledModel(Predictor):
     def _answer(self, rows: Any, clip: bool, reader: Callable[[Sequence[ModelOutput]], Reader]) -> Any:
         inputs, outputs = self._describe()
         read = reader(outputs)
-        answers = self._model.predict(listed_rows(rows, inputs, clip=clip))
+        listed, moved = listed_rows(rows, inputs, clip=clip)
+        answers = self._model.predict(listed)
+        warn_of_moved(moved)
         return read(by_name(outputs, [answers]))
 
     def _describe(self) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
-from unspoken._model_values import ModelInput, ModelOutput, by_name, described, listed_rows
+from unspoken._model_values import ModelInput, ModelOutput, by_name, described, listed_rows, warn_of_moved
 from unspoken._predictor import Predictor, Reader
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class ModelClient(Predictor, PreparingClient):
         with self._use_connection() as connection:
             inputs, outputs = described(connection.facts())
             read = reader(outputs)
-            answers, _ = connection.ask(listed_rows(rows, inputs, clip=clip), None, self._progress)
+            listed, moved = listed_rows(rows, inputs, clip=clip)
+            answers, _ = connection.ask(listed, None, self._progress)
+            warn_of_moved(moved)
             return read(by_name(outputs, [answers]))
 
     def _describe(self) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
@@ -61,7 +63,7 @@ class ModelClient(Predictor, PreparingClient):
 
     def _listed(self, connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
         """Return rows, each with an array for each input."""
-        return listed_rows(questions, described(connection.facts())[0])
+        return listed_rows(questions, described(connection.facts())[0])[0]
 
     def _joined(self, connection: _unspoken.Connection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return the outputs by name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken._callers import warn_caller
-from unspoken._labels import unmasked
 from unspoken.errors import ArgumentError
 
 Table = npt.NDArray[np.float64]
@@ -111,20 +109,28 @@ def input_tables(rows: Any, inputs: Sequence[ModelInput]) -> list[Table]:
     return tables
 
 
-def listed_rows(rows: Any, inputs: Sequence[ModelInput], *, clip: bool = False) -> list[tuple[Table, ...]]:
-    """Return rows as the compiled module takes them: for each an array for each input.
+def listed_rows(rows: Any, inputs: Sequence[ModelInput], *, clip: bool = False) -> tuple[list[tuple[Table, ...]], int]:
+    """Return rows as the compiled module takes them, for each an array for each input; and how many numbers were moved.
 
     Examples
     --------
     >>> listed_rows([[1, 2], [3, 4]], [ModelInput("x", (2,), None)])
-    [(array([1., 2.]),), (array([3., 4.]),)]
+    ([(array([1., 2.]),), (array([3., 4.]),)], 0)
     """
-    tables = input_tables(rows, inputs)
-    return list(zip(*(_clipped(tables, inputs) if clip else tables)))
+    tables, moved = input_tables(rows, inputs), 0
+    if clip:
+        tables, moved = _clipped(tables, inputs)
+    return list(zip(*tables)), moved
 
 
-def _clipped(tables: Sequence[Table], inputs: Sequence[ModelInput]) -> list[Table]:
-    """Return tables whose numbers are moved into the calibrated ranges; warn if some were."""
+def warn_of_moved(moved: int) -> None:
+    """Warn of numbers that were moved. After the exchange: a warning may be an error, and the service sees who asks."""
+    if moved:
+        warn_caller(f"{moved} numbers were moved into the calibrated ranges", ClipWarning)
+
+
+def _clipped(tables: Sequence[Table], inputs: Sequence[ModelInput]) -> tuple[list[Table], int]:
+    """Return tables whose numbers are moved into the calibrated ranges, and how many were."""
     moved, inside = 0, []
     for table, each in zip(tables, inputs):
         if each.low is None or each.high is None:
@@ -132,9 +138,7 @@ def _clipped(tables: Sequence[Table], inputs: Sequence[ModelInput]) -> list[Tabl
             continue
         inside.append(np.clip(table, each.low.ravel(), each.high.ravel()))
         moved += int(np.count_nonzero((inside[-1] != table) & ~np.isnan(table)))
-    if moved:
-        warn_caller(f"{moved} numbers were moved into the calibrated ranges", ClipWarning)
-    return inside
+    return inside, moved
 
 
 def by_name(outputs: Sequence[ModelOutput], read: Iterable[Sequence[Any]]) -> dict[str, npt.NDArray[Any]]:
@@ -204,17 +208,13 @@ def _field(row: Mapping[str, Any], name: str, place: str = "") -> Any:
 def _table(values: Any, name: str, shape: tuple[int, ...]) -> Table:
     """Return an array whose first axis counts rows as a table."""
     what = f"input {name!r}"
-    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "buif":
-        # A number that is missing must not be seen by the service: the row has no answer.
-        filled: Any = values.astype(np.float64)
-        values = filled.filled(np.nan)
-    array = np.asarray(unmasked(values, what))
-    if array.dtype.kind == "O":
-        # The error of numpy shows a value.
-        with contextlib.suppress(TypeError, ValueError):
-            array = array.astype(np.float64)
+    array = np.asarray(_filled(values))
+    if array.dtype.kind in "OUT":
+        # A service must not see which cells are no numbers: their rows have no answers.
+        cells = [_number(cell) for cell in array.ravel()]
+        array = np.array(cells, dtype=np.float64).reshape(array.shape)
     if array.dtype.kind not in "buif":
-        raise ArgumentError(f"read rows: {what}: found values that are no numbers, needed numbers; encode them")
+        raise ArgumentError(f"read rows: {what}: found values of type {array.dtype}, needed numbers; encode them")
     size = int(np.prod(shape))
     if array.ndim == 0 or (array.shape[1:] != shape and int(np.prod(array.shape[1:])) != size):
         needed = ", ".join(["rows", *map(str, shape)])
@@ -222,3 +222,21 @@ def _table(values: Any, name: str, shape: tuple[int, ...]) -> Table:
             f"read rows: {what}: found an array of shape {array.shape}, needed ({needed}); put one row in a list"
         )
     return np.ascontiguousarray(array.reshape(len(array), size), dtype=np.float64)
+
+
+def _filled(values: Any) -> Any:
+    """Return values with a NaN for each number that is masked, in lists of arrays too."""
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "buif":
+        plain: Any = values.astype(np.float64)
+        return plain.filled(np.nan)
+    if isinstance(values, (list, tuple)):
+        return [_filled(value) for value in values]
+    return values
+
+
+def _number(cell: Any) -> float:
+    """Return a cell as a number, or NaN if it is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan

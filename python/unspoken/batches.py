@@ -146,6 +146,9 @@ def decrypt(client: PreparingClient, questions: Sequence[Any], path: str | PathL
                 # One that fails does not stop the others: a directory may be shared with whoever wrote the files.
                 try:
                     read.append(_decrypted(connection, call, listed, done, answer))
+                except ArgumentError as error:
+                    # It counts questions from the first of the query.
+                    problems.append(f"questions {answer.first} to {answer.first + answer.size}: {error}")
                 except UnspokenError as error:
                     problems.append(str(error))
                 done = answer.first + answer.size

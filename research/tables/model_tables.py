@@ -41,7 +41,7 @@ regressions and perceptrons are scikit-learn's, with three hidden layers of 128 
 torch's, with averages in place of maxima over windows. LeNet-5 is measured for the largest batch whose weights, keys
 and run fit 10 GiB, and the most bits of precision with which one does. ResNet-20 is trained by hand (`train_models.py
 resnet-20`) on digits with a margin in three equal channels, because no package was found that carries CIFAR-10; it
-needs more levels than any preset has, and networks are not bootstrapped yet.
+needs bootstraps, and more memory than these 10 GiB.
 
 Concrete ML 1.9 trains its own quantised models on the same rows (8 bits for logistic regressions, 4 for perceptrons,
 its defaults) and answers one row at a time on all cores, in turn with a full batch of ours on all cores. Its keys for a

@@ -144,14 +144,22 @@ impl CompiledModel {
     /// # Errors
     /// If the parameters have another preset, or a weight does not fit its level.
     pub fn server(&self, parameters: &CkksParameters) -> Result<ModelServer, ModelError> {
-        if parameters.name() != self.preset {
-            return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
-        }
         ModelServer::new(self, self.program(parameters)?)
     }
 
-    /// The program, with these parameters.
-    pub(crate) fn program(&self, parameters: &CkksParameters) -> Result<Program, ModelError> {
+    /// The network in the clear, whose rows are those of [`Interface::encoded`].
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The program that a server of these parameters runs.
+    ///
+    /// # Errors
+    /// If the parameters have another preset.
+    pub fn program(&self, parameters: &CkksParameters) -> Result<Program, ModelError> {
+        if parameters.name() != self.preset {
+            return Err(ProtocolError::mismatch("plan a model", parameters.name(), &self.preset).into());
+        }
         let design = Design::new(&self.network, &self.ranges, &self.options)?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
         Ok(Program::new(&design, parameters, arrangement)?.within(&design, self.memory)?)

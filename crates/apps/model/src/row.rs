@@ -96,8 +96,7 @@ fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> 
         }
         if let Some([low, high]) = input.range(element).filter(|[low, high]| !(low..=high).contains(&value)) {
             return Err(format!(
-                "found a number outside in {}, needed {low:.6} to {high:.6}, the calibrated range; clip rows into it, \
-                 or let the owner calibrate with more rows",
+                "found a number outside in {}, needed {low:.6} to {high:.6}, the calibrated range",
                 input.shape.element(element)
             ));
         }

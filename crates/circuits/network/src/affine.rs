@@ -103,11 +103,13 @@ impl Affine {
         blocks + bias as u64 + self.absent_bytes
     }
 
-    /// Bytes of diagonals that are kept and could be encoded at each run.
+    /// Bytes of encoded diagonals that are kept and could be encoded at each run.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let Blocks::Diagonals(rows) = &self.blocks else { return 0 };
-        let transforms = rows.iter().flatten().map(|(_, transform)| transform);
-        transforms.filter(|transform| !transform.plan().is_streamed()).map(LinearTransform::prepared_bytes).sum()
+        let kept = |transform: &LinearTransform| {
+            transform.prepared_bytes() - transform.plan().clone().streamed().prepared_bytes()
+        };
+        rows.iter().flatten().map(|(_, transform)| kept(transform)).sum()
     }
 
     /// Encodes the diagonals, unless that was done.

@@ -80,8 +80,8 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
             calibration.iter().map(|table| table.slice(s![..count.min(candidate.arrangement.batch), ..])).collect();
         let Candidate { parameters, arrangement, schedule, .. } = &candidate;
         let program = Program::scheduled(design, parameters, *arrangement, Some(schedule.clone()))?;
-        // With its values it takes more memory than it did without.
-        let Ok(program) = program.within(design, wishes.memory) else { continue };
+        // It fits: without values, each diagonal was counted with a whole period of them.
+        let program = program.within(design, wishes.memory)?;
         let simulation = program.simulate(design.network(), &Encoder::new(&candidate.parameters), &rows, 1)?;
         least = least.min(simulation.noise);
         if simulation.noise <= wishes.noise && simulation.overflows.is_empty() {

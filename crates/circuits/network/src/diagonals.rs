@@ -8,9 +8,9 @@ use unspoken_ckks::{
 };
 
 use crate::error::NetworkError;
+use crate::gaps;
 use crate::layout::{Arrangement, Layout, Order};
 use crate::matrix::SparseMatrix;
-use crate::placement;
 
 /// Numbers of baby steps that are tried: all up to this one, then two for each power of two.
 const ALL_BABIES: usize = 8;
@@ -66,12 +66,11 @@ pub(crate) struct Term<'a> {
 /// The places of the entries of a map.
 ///
 /// Interleaved rows: results repeat after `period` positions. Before a sum over `whole / fold` positions that are
-/// `fold` apart, they repeat nowhere: an entry of row `r` and column `c` is at one position for each class of positions
-/// below
-/// `fold` that are `r` modulo `period`, in the diagonal whose number is below `fold` and which brings column `c` there.
-/// With `fold = period` this is the hybrid method of Juvekar, Vaikuntanathan and Chandrakasan ("GAZELLE", USENIX
-/// Security 2018, section 4.2), and with `fold = whole` the one of Halevi and Shoup; an argument that repeats sooner
-/// than the result has as many diagonals as its own period.
+/// `fold` apart, they repeat nowhere. The positions below `fold` that are `r` modulo `period` are the classes of row
+/// `r`. An entry of row `r` and column `c` is at one position for each of them, in the diagonal below `fold` that
+/// brings column `c` there. With `fold = period` this is the hybrid method of Juvekar, Vaikuntanathan and Chandrakasan
+/// ("GAZELLE", USENIX Security 2018, section 4.2), and with `fold = whole` the one of Halevi and Shoup; an argument
+/// that repeats sooner than the result has as many diagonals as its own period.
 ///
 /// Consecutive rows: nothing repeats, and nothing is summed. An entry is at position `r` in diagonal `c - r`, which may
 /// be negative: a rotation brings other rows to the ends of a row, where this diagonal is zero.
@@ -211,7 +210,7 @@ pub(crate) fn plans(prices: &Prices, terms: &[Term<'_>], shape: Shape) -> Result
     let limit = longest.max(2 * shape.size).next_multiple_of(positions);
     // Places that are good for one term are often good for the others: the terms of a residual sum have the same gaps.
     for term in terms.iter().filter(|_| shape.may_move) {
-        if let Some(moved) = placement::places(term.matrix, &term.layout, limit) {
+        if let Some(moved) = gaps::places(term.matrix, &term.layout, limit) {
             plans.push(cheapest(prices, terms, shape, Some(&moved))?);
         }
     }

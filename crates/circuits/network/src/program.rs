@@ -261,7 +261,7 @@ impl Program {
         &self.cost
     }
 
-    /// Predicted seconds of one run, without the encoding of weights.
+    /// Predicted seconds of one run. The encoding of weights counts only where they are not kept.
     pub fn seconds(&self, model: &CostModel) -> f64 {
         model.seconds(&self.cost)
     }

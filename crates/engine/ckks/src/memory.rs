@@ -49,6 +49,11 @@ pub(crate) fn division(from: usize) -> usize {
     from + 1
 }
 
+/// Number of threads of the current pool that work at the same time on so many parts.
+pub(crate) fn threads(parts: usize) -> usize {
+    rayon::current_num_threads().min(parts)
+}
+
 /// Temporary bytes of an encoding, in addition to its result.
 pub(crate) fn encoding(parameters: &CkksParameters) -> u64 {
     (ENCODING_NUMBERS * parameters.slots() * 2 * size_of::<f64>()) as u64

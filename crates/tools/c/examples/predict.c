@@ -56,6 +56,8 @@ static size_t ask(UnspokenClient *client, UnspokenRequest **request)
         fail("rows");
     memcpy(rows, bytes, length);
     check(client, "shape", unspoken_model_shape(client, &inputs, &outputs, &width));
+    if (length % (sizeof *rows * width) != 0)
+        fail("rows");
     count = length / sizeof *rows / width;
     check(client, "ask", unspoken_model_ask(client, rows, count, width, 0, request));
     wipe(bytes, length);

@@ -42,12 +42,6 @@ impl Network {
 ///
 /// # Panics
 /// If there is no such input.
-///
-/// # Errors
-/// If the indices belong to tables of several sizes or to other operations, or a table has too many rows.
-///
-/// # Panics
-/// If there is no such input.
 pub fn table_rows(model: &unspoken_onnx::Network, input: usize) -> Result<usize, NetworkError> {
     const OPERATION: &str = "look indices up";
     let name = || &model.inputs()[input].name;

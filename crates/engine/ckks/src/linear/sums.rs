@@ -3,6 +3,7 @@
 //! With `out_r = sum_i T_ri(in_i)`, each input is decomposed and rotated by its baby steps once for all results, and
 //! each result is rotated by its giant steps once for all inputs.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
@@ -99,7 +100,7 @@ impl<'a> LinearSums<'a> {
         plan
     }
 
-    /// The cost of [`LinearSums::apply`].
+    /// The cost of the sums of ciphertexts.
     pub(crate) fn cost(&self) -> Cost {
         let parameters = &self.first.parameters;
         let counts = counts(&self.first.steps, parameters.slots(), &self.groups());
@@ -111,9 +112,9 @@ impl<'a> LinearSums<'a> {
         cost
     }
 
-    /// Bytes that [`LinearSums::apply`] holds at its peak, its results included. The peak is the maximum of two phases:
-    /// the raised digits, the lifted input, rotations by baby steps, diagonals that are not kept, one sum for each
-    /// giant step of each result and those of one more input; the sums and a key switch.
+    /// Bytes that the sums of ciphertexts hold at their peak, the results included. The peak is the maximum of two
+    /// phases: the raised digits, the lifted input, rotations by baby steps, diagonals that are not kept, one sum for
+    /// each giant step of each result and those of one more input; the sums and a key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, basis) = (self.first.parameters.ring(), self.first.parameters.basis(self.first.level));
         let (own, extended) = (2 * ring.limb_count(basis), ring.limb_count(self.first.basis));
@@ -123,15 +124,19 @@ impl<'a> LinearSums<'a> {
             let babies = group.babies.values().map(BTreeSet::len).max().unwrap_or(0);
             // Results that are done, and a copy of the input, which is needed if the input is at a higher level.
             let held = own * (group.rows.end + 1);
+            let own_rows = self.rows[group.rows.clone()].iter().flatten();
+            let is_streamed = own_rows.into_iter().any(|(_, plan)| plan.streamed);
+            let at_once = if is_streamed { STREAMED_BABIES.min(babies) } else { babies };
             // The sums of the first input are the ones that the others are added to.
-            let more = if group.babies.len() > 1 || self.first.streamed { sums } else { 0 };
-            let images = memory::held_images(ring, self.first.basis, babies);
+            let more = if group.babies.len() > 1 || is_streamed { sums } else { 0 };
+            let images = memory::held_images(ring, self.first.basis, at_once);
             let adding = memory::raised_digits(ring, basis) + images + (sums + more + 1) * 2 * extended;
             let turning = (sums + 1) * 2 * extended + memory::key_switch(ring, basis);
-            let streamed = |(_, plan): &&(usize, &LinearPlan)| plan.streamed;
-            let rows = self.rows[group.rows.clone()].iter().map(|row| row.iter().filter(streamed).count());
-            let encoded = if rows.sum::<usize>() == 0 { 0 } else { STREAMED_BABIES.min(babies) * sums };
-            let encoded = (encoded * ring.subring_bytes(self.first.basis, self.first.run)) as u64;
+            let diagonals = at_once * sums;
+            let encoding = memory::encoding(&self.first.parameters) + memory::bytes(ring, extended);
+            let encoded = (diagonals * ring.subring_bytes(self.first.basis, self.first.run)) as u64
+                + memory::threads(diagonals) as u64 * encoding;
+            let encoded = if is_streamed { encoded } else { 0 };
             most = most.max(memory::bytes(ring, held + adding) + encoded).max(memory::bytes(ring, held + turning));
         }
         most
@@ -153,7 +158,7 @@ impl<'a> LinearSums<'a> {
     }
 
     /// Evaluates the sums by plain rotations, products and sums, for any arithmetic: with the keys, levels and scales
-    /// of [`LinearSums::apply`], but more divisions, so it needs more time and adds more noise.
+    /// of the hoisted form, but more divisions, so it needs more time and adds more noise.
     ///
     /// # Errors
     /// As for [`LinearSums::output`], or if a key is missing.
@@ -165,20 +170,22 @@ impl<'a> LinearSums<'a> {
         let levels: Vec<_> = inputs.iter().map(|input| (arithmetic.level(input), arithmetic.scale(input))).collect();
         self.output(&levels)?;
         let (steps, slots) = (self.first.steps, self.first.parameters.slots());
-        let mut babies: BTreeMap<(usize, usize), A::Vector> = BTreeMap::new();
-        let mut results = Vec::with_capacity(self.rows.len());
-        for row in &self.rows {
-            let mut sums: BTreeMap<usize, A::Vector> = BTreeMap::new();
-            for (number, plan) in row {
-                for (giant, diagonals) in plan.rows() {
+        let mut sums: Vec<BTreeMap<usize, A::Vector>> = self.rows.iter().map(|_| BTreeMap::new()).collect();
+        // One input after the other, so that the rotations of one are held.
+        for (number, input) in inputs.iter().enumerate() {
+            let input = arithmetic.lowered(input, self.first.level)?;
+            let mut babies: BTreeMap<usize, A::Vector> = BTreeMap::new();
+            for (row, sums) in self.rows.iter().zip(&mut sums) {
+                let plans = row.iter().filter(|(own, _)| *own == number);
+                for (plan, (giant, diagonals)) in
+                    plans.flat_map(|(_, plan)| plan.rows().into_iter().map(move |r| (plan, r)))
+                {
                     for (baby, diagonal) in diagonals {
-                        if let std::collections::btree_map::Entry::Vacant(entry) = babies.entry((*number, baby)) {
-                            let input = arithmetic.lowered(inputs[*number], plan.level)?;
+                        if let Entry::Vacant(entry) = babies.entry(baby) {
                             entry.insert(arithmetic.rotate(&input, steps.baby(baby, slots) as i64)?);
                         }
                         let values = rotated_right(diagonal, steps.giant(giant, slots));
-                        let product =
-                            arithmetic.mul_values(&babies[&(*number, baby)], &values, plan.plaintext_scale)?;
+                        let product = arithmetic.mul_values(&babies[&baby], &values, plan.plaintext_scale)?;
                         let sum = match sums.remove(&giant) {
                             Some(sum) => arithmetic.add(&sum, &product)?,
                             None => product,
@@ -187,11 +194,13 @@ impl<'a> LinearSums<'a> {
                     }
                 }
             }
+        }
+        let result = |sums| {
             let add = |sum: A::Vector, more: A::Vector| arithmetic.add(&sum, &more);
             let rotate = |sum: A::Vector, giants| arithmetic.rotate(&sum, steps.giant(giants, slots) as i64);
-            results.push(arithmetic.rescale(&horner(sums, add, rotate)?)?);
-        }
-        Ok(results)
+            arithmetic.rescale(&horner(sums, add, rotate)?)
+        };
+        sums.into_iter().map(result).collect()
     }
 }
 

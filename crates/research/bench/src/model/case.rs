@@ -44,7 +44,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> anyhow::Result<()> 
     let Some((compiled, bits)) = compile(harness, case, &subject)? else { return Ok(()) };
     let compile_seconds = start.elapsed().as_secs_f64();
     let parameters = Preset::find(&compiled.preset)?.build()?;
-    let circuit = Circuit::new(&subject, &compiled, &parameters)?;
+    let circuit = Circuit::new(&compiled, &parameters)?;
     harness.progress(format!("{}: {} for {} rows; weights and keys", case.name, compiled.preset, compiled.batch));
     let served = Served::new(&compiled, &parameters)?;
     let (rows, clipped) = served.clipped(&subject.test)?;
@@ -109,7 +109,7 @@ fn facts(harness: &mut Harness<'_>, measured: &Measured<'_>, compile_seconds: f6
 fn correctness(
     harness: &mut Harness<'_>,
     measured: &mut Measured<'_>,
-    circuit: &Circuit,
+    circuit: &Circuit<'_>,
     parameters: &CkksParameters,
 ) -> anyhow::Result<()> {
     let (case, subject, batch) = (measured.case, measured.subject, measured.compiled.batch);

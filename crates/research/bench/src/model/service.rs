@@ -6,39 +6,28 @@ use std::time::Instant;
 use ndarray::{Array2, ArrayView2, s};
 use unspoken_ckks::{CkksParameters, Encoder};
 use unspoken_model::{CompiledModel, Description, EncodedRow, ModelClient, ModelServer, Row};
-use unspoken_network::{Arrangement, Design, Network, Program, Ranges, Simulation};
+use unspoken_network::{Network, Program, Simulation};
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
-use super::subject::{Given, Subject, labels};
+use super::subject::{Given, labels};
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 
-/// The circuit of a compiled model, planned again, for simulations and to read results.
-pub(super) struct Circuit {
-    network: Network,
+/// The circuit of a compiled model, as its server has it, for simulations and to read results.
+pub(super) struct Circuit<'a> {
+    network: &'a Network,
     program: Program,
 }
 
-impl Circuit {
-    pub(super) fn new(
-        subject: &Subject,
-        compiled: &CompiledModel,
-        parameters: &CkksParameters,
-    ) -> anyhow::Result<Self> {
-        let tables = subject.interface.encoded(&[subject.calibration.view()])?;
-        let views: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
-        let network = Network::from_onnx(&subject.model)?.fused()?;
-        let ranges = Ranges::of(&network, &views)?;
-        let design = Design::new(&network, &ranges, &compiled.options)?;
-        let arrangement = Arrangement { batch: compiled.batch, order: compiled.order };
-        let program = Program::new(&design, parameters, arrangement)?;
-        Ok(Circuit { network, program })
+impl<'a> Circuit<'a> {
+    pub(super) fn new(compiled: &'a CompiledModel, parameters: &CkksParameters) -> anyhow::Result<Self> {
+        Ok(Circuit { network: compiled.network(), program: compiled.program(parameters)? })
     }
 
     /// A batch with polynomials, and with noise.
     pub(super) fn simulate(&self, encoder: &Encoder, rows: ArrayView2<'_, f64>) -> anyhow::Result<Simulation> {
-        Ok(self.program.simulate(&self.network, encoder, &[rows], 1)?)
+        Ok(self.program.simulate(self.network, encoder, &[rows], 1)?)
     }
 
     /// The largest difference of results, as a part of the radius of their ranges.
@@ -101,7 +90,7 @@ impl Served {
     }
 
     /// Decrypts an answer: the labels that the client finds, and the results themselves.
-    pub(super) fn read(&self, circuit: &Circuit, answer: &[u8], rows: &[EncodedRow]) -> anyhow::Result<Given> {
+    pub(super) fn read(&self, circuit: &Circuit<'_>, answer: &[u8], rows: &[EncodedRow]) -> anyhow::Result<Given> {
         let predicted = self.client.read(answer, rows)?.into_iter().collect::<Result<Vec<_>, _>>()?;
         let of_row = |row: &unspoken_model::Predicted| labels(&row.outputs);
         let found = predicted.iter().map(of_row).collect::<anyhow::Result<Vec<_>>>()?.concat();
