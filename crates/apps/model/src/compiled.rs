@@ -158,7 +158,7 @@ impl CompiledModel {
     /// If the parameters have another preset.
     pub fn program(&self, parameters: &CkksParameters) -> Result<Program, ModelError> {
         if parameters.name() != self.preset {
-            return Err(ProtocolError::mismatch("plan a model", parameters.name(), &self.preset).into());
+            return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
         }
         let design = Design::new(&self.network, &self.ranges, &self.options)?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
