@@ -31,6 +31,7 @@ def compile(  # noqa: A001 - the name of the command
     margin: float = 1.25,
     kink_bits: float = 9.0,
     smooth_bits: float = 12.0,
+    keep_weights: bool = False,
     memory_mib: int = 8192,
 ) -> CompiledModel:
     """Compile a model for private predictions, as ``unspoken compile`` does.
@@ -54,6 +55,9 @@ def compile(  # noqa: A001 - the name of the command
         Precision of functions with a kink, such as ReLU: the mean error over the calibration, as bits of their range.
     smooth_bits : float
         Precision of smooth functions: the largest error, as bits of their range.
+    keep_weights : bool
+        Serve all weights as they are. Otherwise dense layers are fitted again to what polynomials give them, where that
+        makes results more precise; layers of convolutions stay.
     memory_mib : int
         Memory of weights, keys of one client, and one run, at most, in MiB.
 
@@ -92,6 +96,7 @@ def compile(  # noqa: A001 - the name of the command
         "margin": margin,
         "kink_bits": kink_bits,
         "smooth_bits": smooth_bits,
+        "keep_weights": keep_weights,
         "memory_mib": memory_mib,
     }
     read, rows = onnx_model(model, X)

@@ -12,7 +12,7 @@ use crate::bootstraps::BootstrapReport;
 use crate::description::{Description, check_bytes};
 use crate::error::ModelError;
 use crate::interface::{InputShape, Interface};
-use crate::report::{FunctionReport, Report, client_steps};
+use crate::report::{FunctionReport, RefitReport, Report, client_steps};
 use crate::server::ModelServer;
 
 /// A model that can be served.
@@ -56,7 +56,7 @@ impl CompiledModel {
         let tables = interface.encoded(calibration)?;
         let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
         let ranges = Ranges::of(&network, &tables)?;
-        let design = Design::new(&network, &ranges, &options)?;
+        let design = Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables)?;
         let choice = choose(&design, &tables, wishes)?;
         let simulation = choice.simulation;
         if !simulation.approximation.is_finite() {
@@ -83,17 +83,19 @@ impl CompiledModel {
             weight_bytes: choice.program.prepared_bytes(),
             working_bytes: choice.program.working_bytes(),
             seconds_on_one_core: choice.seconds,
-            error_of_polynomials: simulation.approximation,
+            error_of_polynomials: design.error_of_polynomials(&tables)?.max(simulation.approximation),
             error_of_noise: simulation.noise,
             rows_outside: simulation.outside,
             constant_inputs: ranges.constant_inputs().to_vec(),
             functions: design.approximations().iter().map(FunctionReport::from).collect(),
+            refits: design.refits().iter().map(RefitReport::from).collect(),
             compile_seconds: 0.0,
         };
         // Of the errors only the largest is known.
         let noise = report.error_of_noise;
         let error = simulated_error_bound(&[ErrorStatistics { rms: noise, median: noise, worst: noise }]);
         report.compile_seconds = start.elapsed().as_secs_f64();
+        let network = design.network().clone();
         let mut model =
             CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
         let description = ModelServer::describes(&model, &choice.program);

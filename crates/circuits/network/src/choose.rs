@@ -82,7 +82,7 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
         let program = Program::scheduled(design, parameters, *arrangement, Some(schedule.clone()))?;
         // It fits: without values, each diagonal was counted with a whole period of them.
         let program = program.within(design, wishes.memory)?;
-        let simulation = program.simulate(design.network(), &Encoder::new(&candidate.parameters), &rows, 1)?;
+        let simulation = program.simulate(design.original(), &Encoder::new(&candidate.parameters), &rows, 1)?;
         least = least.min(simulation.noise);
         if simulation.noise <= wishes.noise && simulation.overflows.is_empty() {
             let key_bytes = program.key_plan().wire_bytes(candidate.parameters.ring());

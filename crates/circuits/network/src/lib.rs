@@ -19,6 +19,7 @@ mod network;
 mod planner;
 mod program;
 mod ranges;
+mod refit;
 mod schedule;
 mod simulation;
 
@@ -33,4 +34,5 @@ pub use matrix::SparseMatrix;
 pub use network::{Network, NetworkBuilder, Step, ValueId};
 pub use program::{PlannedStep, Program};
 pub use ranges::{Interval, Ranges};
+pub use refit::Refit;
 pub use simulation::Simulation;

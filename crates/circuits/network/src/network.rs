@@ -25,7 +25,7 @@ impl ValueId {
 }
 
 /// How a value comes to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A part of a row, which the client sends.
     Input {
@@ -58,6 +58,16 @@ impl Step {
             Step::Affine { terms, .. } => terms.iter().map(|(value, _)| *value).collect(),
             Step::Function { input, .. } => vec![*input],
             Step::Product(a, b) => vec![*a, *b],
+        }
+    }
+
+    /// The value of the step for some rows, from those of the steps before. That of an input has no rows.
+    pub(crate) fn of(&self, values: &[Array2<f64>]) -> Array2<f64> {
+        match self {
+            Step::Input { .. } => Array2::default((0, 0)),
+            Step::Affine { terms, bias } => affine(terms, bias, values),
+            Step::Function { input, function } => values[input.0].mapv(|x| function.value(x)),
+            Step::Product(a, b) => &values[a.0] * &values[b.0],
         }
     }
 }
@@ -282,9 +292,7 @@ impl Network {
             let value = match step {
                 // Checked: there is a table for each input.
                 Step::Input { .. } => inputs.next().map_or_else(|| Array2::zeros((0, size)), ArrayView2::to_owned),
-                Step::Affine { terms, bias } => affine(terms, bias, &values),
-                Step::Function { input, function } => values[input.0].mapv(|x| function.value(x)),
-                Step::Product(a, b) => &values[a.0] * &values[b.0],
+                step => step.of(&values),
             };
             values.push(value);
         }

@@ -24,13 +24,14 @@ pub(crate) struct Options {
     margin: f64,
     kink_bits: f64,
     smooth_bits: f64,
+    keep_weights: bool,
     memory_mib: u64,
 }
 
 impl From<Options> for CompileOptions {
     fn from(options: Options) -> Self {
-        let Options { batch, preset, margin, kink_bits, smooth_bits, memory_mib } = options;
-        CompileOptions { batch, preset, margin, kink_bits, smooth_bits, memory_mib }
+        let Options { batch, preset, margin, kink_bits, smooth_bits, keep_weights, memory_mib } = options;
+        CompileOptions { batch, preset, margin, kink_bits, smooth_bits, keep_weights, memory_mib }
     }
 }
 

@@ -16,8 +16,8 @@
 //!   with the label of the model in the clear.
 //! - **Errors** are parts of the radius of a result's range. `noise_error` is the largest difference of an encrypted
 //!   result and the same circuit in the clear, beside the bound that the description of the service states.
-//!   `result_error` is that of an encrypted result and the model itself, beside what compiling predicts on rows of the
-//!   calibration: rows that it has not seen may exceed that.
+//!   `result_error` is that of an encrypted result and the model itself, beside the bound of the noise and a quarter
+//!   more than the largest error of polynomials on rows of the calibration.
 //! - **Numbers outside the calibrated ranges** are moved into them, as `unspoken ask --clip` does. `params.clipped`
 //!   counts them. Labels in the clear are those of the rows as they were.
 //! - **Concrete ML** trains its own quantised model on the same rows (`research/peers/model_peer.py`), and answers one

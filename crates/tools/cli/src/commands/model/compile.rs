@@ -41,6 +41,10 @@ pub struct Arguments {
     /// Precision of smooth functions: the largest error, as bits of their range
     #[arg(long, value_name = "BITS", default_value_t = CompileOptions::DEFAULT.smooth_bits)]
     smooth_bits: f64,
+    /// Serve all weights as they are. Otherwise dense layers are fitted again to what polynomials give them, where that
+    /// makes results more precise; layers of convolutions stay
+    #[arg(long)]
+    keep_weights: bool,
     /// Memory of weights, keys of one client, and one run, at most, in MiB
     #[arg(long, value_name = "MIB", default_value_t = CompileOptions::DEFAULT.memory_mib)]
     memory_mib: u64,
@@ -104,6 +108,7 @@ impl Arguments {
             margin: self.margin,
             kink_bits: self.kink_bits,
             smooth_bits: self.smooth_bits,
+            keep_weights: self.keep_weights,
             memory_mib: self.memory_mib,
         }
     }
