@@ -154,6 +154,14 @@ impl CompiledModel {
         &self.network
     }
 
+    /// The polynomials, and the network with them in the clear, whose rows are those of [`Interface::encoded`].
+    ///
+    /// # Errors
+    /// As for [`Design::new`].
+    pub fn design(&self) -> Result<Design, ModelError> {
+        Ok(Design::new(&self.network, &self.ranges, &self.options)?)
+    }
+
     /// The program that a server of these parameters runs.
     ///
     /// # Errors
@@ -162,7 +170,7 @@ impl CompiledModel {
         if parameters.name() != self.preset {
             return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
         }
-        let design = Design::new(&self.network, &self.ranges, &self.options)?;
+        let design = self.design()?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
         Ok(Program::new(&design, parameters, arrangement)?.within(&design, self.memory)?)
     }

@@ -1,7 +1,7 @@
 //! A compiled model in the clear.
 
-use unspoken_ckks::{Encoder, Preset};
-use unspoken_network::{Network, NetworkError, Program};
+use unspoken_ckks::Preset;
+use unspoken_network::{Design, NetworkError};
 use unspoken_onnx::Outputs;
 
 use crate::client::{Predicted, predicted};
@@ -13,9 +13,7 @@ use crate::row::{EncodedRow, Row};
 /// A compiled model in the clear: with its polynomials, and without the noise of the encryption. What a client gets
 /// differs from it by noise only.
 pub struct SimulatedModel {
-    program: Program,
-    network: Network,
-    encoder: Encoder,
+    design: Design,
     inputs: Vec<Input>,
     outputs: Outputs,
 }
@@ -30,9 +28,7 @@ impl CompiledModel {
         let program = self.program(&parameters)?;
         Ok(SimulatedModel {
             inputs: Input::of(&self.interface, &program),
-            encoder: Encoder::new(&parameters),
-            program,
-            network: self.network.clone(),
+            design: self.design()?,
             outputs: self.interface.outputs.clone(),
         })
     }
@@ -54,16 +50,12 @@ impl SimulatedModel {
         if let Some(problem) = encoded.iter().find_map(|row| row.problem.clone()) {
             return Err(ModelError::Row(problem));
         }
-        let mut all = Vec::with_capacity(rows.len());
-        for batch in encoded.chunks(self.program.batch()) {
-            let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(batch, input)).collect();
-            let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, batch.len()));
-            let tables = tables.collect::<Result<Vec<_>, _>>()?;
-            let simulation = self.program.simulate(&self.network, &self.encoder, &tables, 1)?;
-            for row in 0..batch.len() {
-                all.push(predicted(&self.outputs, &simulation.exact, row)?);
-            }
+        if encoded.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(all)
+        let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(&encoded, input)).collect();
+        let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, encoded.len()));
+        let results = self.design.run(&tables.collect::<Result<Vec<_>, _>>()?)?;
+        (0..encoded.len()).map(|row| predicted(&self.outputs, &results, row)).collect()
     }
 }

@@ -81,24 +81,48 @@ impl Design {
         let is_candidate = |step: &Step| options.refit && self.is_refittable(step, &from_polynomials, rows);
         let Some(last) = self.network.steps.iter().rposition(is_candidate) else { return Ok(self.clone()) };
         let (mut network, mut refits) = (self.network.clone(), Vec::new());
-        self.compare(calibration, rows, last, |value, clear, near| {
-            if let Step::Affine { terms, bias } = &self.network.steps[value.index()]
-                && is_candidate(&self.network.steps[value.index()])
-                && let Some((weights, refit)) = self.fitted(value, clear, near)
+        let mut inputs = calibration.iter().map(|table| table.slice(s![..rows, ..]).to_owned());
+        // All values of the network in the clear, and with polynomials and the maps that were fitted again.
+        let (mut clear, mut near) = (Vec::<Array2<f64>>::new(), Vec::<Array2<f64>>::new());
+        for (index, step) in self.network.steps.iter().enumerate().take(last + 1) {
+            let value = ValueId(index);
+            if let Step::Input { .. } = step {
+                // Checked: there is a table for each input.
+                let table = inputs.next().unwrap_or_default();
+                clear.push(table.clone());
+                near.push(table);
+                continue;
+            }
+            clear.push(step.of(&clear));
+            near.push(self.of(index, &near));
+            if let Step::Affine { terms, bias } = step
+                && is_candidate(step)
+                && let Some((weights, refit)) = self.fitted(value, &clear, &near)
             {
-                let step = self.changed((terms, bias), value, &weights)?;
-                near[value.index()] = step.of(near);
-                network.steps[value.index()] = step;
+                let changed = self.changed((terms, bias), value, &weights)?;
+                near[index] = changed.of(&near);
+                network.steps[index] = changed;
                 refits.push(refit);
             }
-            Ok(())
-        })?;
+            let later: Vec<ValueId> = self.network.steps[index + 1..].iter().flat_map(Step::arguments).collect();
+            for value in step.arguments().iter().filter(|value| !later.contains(value)) {
+                (clear[value.index()], near[value.index()]) = Default::default();
+            }
+        }
         if refits.is_empty() {
             return Ok(self.clone());
         }
         let mut design = Design::new(&network, ranges, options)?;
         (design.original, design.refits) = (Some(self.network.clone()), refits);
         Ok(design)
+    }
+
+    /// The outputs for rows with polynomials in place of functions: what a program gives without noise.
+    ///
+    /// # Errors
+    /// As for [`Network::run`](crate::Network::run).
+    pub fn run(&self, inputs: &[ArrayView2<'_, f64>]) -> Result<Vec<Array2<f64>>, NetworkError> {
+        self.network.run_by(inputs, |index, values| self.of(index, values))
     }
 
     /// The largest difference that polynomials make to results of calibration rows, as a part of the radius of the
@@ -114,50 +138,16 @@ impl Design {
         };
         let work = self.network.steps.iter().map(entries).sum::<usize>().max(1);
         let rows = self.network.check_rows(calibration)?.min(MOST_ROWS).min((MOST_WORK / work).max(LEAST_ROWS));
-        let outputs: Vec<ValueId> = self.network.outputs.iter().map(|(_, value)| *value).collect();
-        let refits = self.refits.iter().filter(|refit| outputs.contains(&refit.value));
-        let mut largest = refits.map(|refit| refit.largest).fold(0.0, f64::max);
-        self.compare(calibration, rows, self.network.steps.len() - 1, |value, clear, near| {
-            if outputs.contains(&value) {
-                let errors = errors(self.encoding(value), &clear[value.index()], &near[value.index()]);
-                let worst = |worst: f64, x: f64| if x.is_nan() { f64::INFINITY } else { worst.max(x.abs()) };
-                largest = errors.into_iter().fold(largest, worst);
-            }
-            Ok(())
-        })?;
-        Ok(largest)
-    }
-
-    /// Computes all values of the first `rows` up to `last`, of the original network and with polynomials, and shows
-    /// each to `at`, which may change the one with polynomials. Values are dropped after their last use.
-    fn compare(
-        &self,
-        calibration: &[ArrayView2<'_, f64>],
-        rows: usize,
-        last: usize,
-        mut at: impl FnMut(ValueId, &[Array2<f64>], &mut [Array2<f64>]) -> Result<(), NetworkError>,
-    ) -> Result<(), NetworkError> {
-        let mut inputs = calibration.iter().map(|table| table.slice(s![..rows, ..]).to_owned());
-        let (mut clear, mut near) = (Vec::<Array2<f64>>::new(), Vec::<Array2<f64>>::new());
-        let steps = self.original().steps.iter().zip(&self.network.steps);
-        for (index, (original, step)) in steps.enumerate().take(last + 1) {
-            if let Step::Input { .. } = step {
-                // Checked: there is a table for each input.
-                let table = inputs.next().unwrap_or_default();
-                clear.push(table.clone());
-                near.push(table);
-            } else {
-                clear.push(original.of(&clear));
-                near.push(self.with_polynomials(ValueId(index), &near).unwrap_or_else(|| step.of(&near)));
-            }
-            at(ValueId(index), &clear, &mut near)?;
-            let later: Vec<ValueId> = self.network.steps[index + 1..].iter().flat_map(Step::arguments).collect();
-            for value in step.arguments().iter().filter(|value| !later.contains(value)) {
-                clear[value.index()] = Array2::default((0, 0));
-                near[value.index()] = Array2::default((0, 0));
-            }
+        let first: Vec<ArrayView2<'_, f64>> = calibration.iter().map(|table| table.slice(s![..rows, ..])).collect();
+        let results = self.original().run(&first)?.into_iter().zip(self.run(&first)?);
+        let mut largest = 0.0f64;
+        for ((clear, near), (_, value)) in results.zip(&self.network.outputs) {
+            let left_out = self.refits.iter().filter(|refit| refit.value == *value).map(|refit| refit.largest);
+            let errors = errors(self.encoding(*value), &clear, &near).into_iter().chain(left_out);
+            let worst = |worst: f64, x: f64| if x.is_nan() { f64::INFINITY } else { worst.max(x.abs()) };
+            largest = errors.fold(largest, worst);
         }
-        Ok(())
+        Ok(largest)
     }
 
     /// Whether each value depends on a polynomial that is not exact.
@@ -179,24 +169,32 @@ impl Design {
             && terms.iter().all(|(value, matrix)| from_polynomials[value.index()] && is_dense(matrix))
     }
 
-    /// A function by its polynomials; none for other steps.
-    fn with_polynomials(&self, value: ValueId, near: &[Array2<f64>]) -> Option<Array2<f64>> {
-        let Step::Function { input, .. } = &self.network.steps[value.index()] else { return None };
-        let (from, to) = (self.encoding(*input), self.encoding(value));
+    /// A value from those before it, with polynomials in place of functions.
+    fn of(&self, index: usize, near: &[Array2<f64>]) -> Array2<f64> {
+        let step = &self.network.steps[index];
+        let (Step::Function { input, .. }, Some(activation)) = (step, &self.activations[index]) else {
+            return step.of(near);
+        };
+        let polynomial = |element: usize| match activation {
+            Activation::Same(polynomial) => Some(polynomial),
+            Activation::Each(polynomials) => Some(&polynomials[element]),
+            Activation::Power(_) => None,
+        };
+        if polynomial(0).is_none() {
+            return step.of(near);
+        }
+        let (from, to) = (self.encoding(*input), &self.encodings[index]);
         let mut table = near[input.index()].clone();
         for ((_, element), x) in table.indexed_iter_mut() {
-            let polynomial = match &self.activations[value.index()] {
-                Some(Activation::Same(polynomial)) => polynomial,
-                Some(Activation::Each(polynomials)) => &polynomials[element],
-                Some(Activation::Power(_)) | None => return None,
-            };
-            *x = to.value(element, polynomial.at(from.slot(element, *x).into()).re);
+            if let Some(polynomial) = polynomial(element) {
+                *x = to.value(element, polynomial.at(from.slot(element, *x).into()).re);
+            }
         }
-        Some(table)
+        table
     }
 
-    /// The change of the map of `value`, in slots (elements of the arguments and then the bias x elements of the result),
-    /// with the least errors on rows that are left out, if it is worthwhile.
+    /// The change of the map of `value`, in slots (elements of the arguments and then the bias x elements of the
+    /// result), with the least errors on rows that are left out, if it is worthwhile.
     fn fitted(&self, value: ValueId, clear: &[Array2<f64>], near: &[Array2<f64>]) -> Option<(DMatrix<f64>, Refit)> {
         let rows = near[value.index()].nrows();
         let slots = |value: ValueId| slots(self.encoding(value), &near[value.index()]);

@@ -55,6 +55,8 @@ fn results_on_other_rows_come_nearer_to_the_model() {
     let program = Program::new(&after, client.parameters(), 64).unwrap();
     let few = other.slice(s![..64, ..]);
     let simulation = program.simulate(after.original(), &client.encoder, &[few], 1).unwrap();
+    let clear = after.run(&[few]).unwrap();
+    assert!(program.distance(&clear, &simulation.exact) < 1e-9, "a program without noise is its design");
     assert!(simulation.approximation < 1.25 * predicted, "{:e}", simulation.approximation);
     let found: Vec<_> = client.run(&program, &[few]).into_iter().map(|answer| answer.values).collect();
     assert!(program.distance(&found, &simulation.exact) < 4.0 * simulation.noise);
@@ -102,5 +104,9 @@ fn several_arguments_and_polynomials_of_each_element_are_fitted() {
     let other = related(192, 6, 33);
     let errors = [&before, &after].map(|design| error(&client, design, other.view()));
     println!("{errors:?}, predicted {:?}", after.refits());
+    let program = Program::new(&after, client.parameters(), 64).unwrap();
+    let few = other.slice(s![..64, ..]);
+    let simulation = program.simulate(after.original(), &client.encoder, &[few], 1).unwrap();
+    assert!(program.distance(&after.run(&[few]).unwrap(), &simulation.exact) < 1e-9);
     assert!(errors[1] < 0.85 * errors[0], "{errors:?}");
 }
