@@ -96,7 +96,7 @@ impl CompiledModel {
         report.compile_seconds = start.elapsed().as_secs_f64();
         let mut model =
             CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
-        let description = ModelServer::describes(&model, &choice.program);
+        let description = ModelServer::describes(&model, &choice.program)?;
         let bytes = description.to_bytes();
         check_bytes(bytes.len(), description.elements())?;
         // As clients will read it.

@@ -44,24 +44,24 @@ impl SimulatedModel {
         &self.inputs
     }
 
-    /// The outputs of any number of rows.
+    /// The outputs of any number of rows; an error for a row with a number outside the calibrated range, or with none.
     ///
     /// # Errors
-    /// If a row does not fit the inputs, or a number is outside the calibrated range.
-    pub fn predict(&self, rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
+    /// If a row does not fit the inputs.
+    pub fn predict(&self, rows: &[Row]) -> Result<Vec<Result<Predicted, ModelError>>, ModelError> {
         let encoded = rows.iter().enumerate().map(|(number, row)| row.encoded(number, &self.inputs));
         let encoded = encoded.collect::<Result<Vec<EncodedRow>, _>>()?;
-        if let Some(problem) = encoded.iter().find_map(|row| row.problem.clone()) {
-            return Err(ModelError::Row(problem));
-        }
         let mut all = Vec::with_capacity(rows.len());
         for batch in encoded.chunks(self.program.batch()) {
             let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(batch, input)).collect();
             let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, batch.len()));
             let tables = tables.collect::<Result<Vec<_>, _>>()?;
             let simulation = self.program.simulate(&self.network, &self.encoder, &tables, 1)?;
-            for row in 0..batch.len() {
-                all.push(predicted(&self.outputs, &simulation.exact, row)?);
+            for (row, encoded) in batch.iter().enumerate() {
+                all.push(match &encoded.problem {
+                    None => Ok(predicted(&self.outputs, &simulation.exact, row)?),
+                    Some(problem) => Err(ModelError::Row(problem.clone())),
+                });
             }
         }
         Ok(all)
