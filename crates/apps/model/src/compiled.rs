@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use ndarray::ArrayView2;
-use unspoken_ckks::{CkksParameters, ErrorStatistics};
-use unspoken_network::{Arrangement, Design, Network, Options, Order, Program, Ranges, Wishes, choose};
+use unspoken_ckks::{CkksParameters, ErrorStatistics, Preset};
+use unspoken_network::{Arrangement, Design, Network, NetworkError, Options, Order, Program, Ranges, Wishes, choose};
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
@@ -152,7 +152,7 @@ impl CompiledModel {
         &self.network
     }
 
-    /// The program that a server of these parameters runs.
+    /// The program that a server of these parameters runs. On a device it keeps the weights that the processor keeps.
     ///
     /// # Errors
     /// If the parameters have another preset.
@@ -162,6 +162,13 @@ impl CompiledModel {
         }
         let design = Design::new(&self.network, &self.ranges, &self.options)?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
-        Ok(Program::new(&design, parameters, arrangement)?.within(&design, self.memory)?)
+        let within =
+            |parameters: &CkksParameters| Program::new(&design, parameters, arrangement)?.within(&design, self.memory);
+        if parameters.ring().device().is_none() {
+            return Ok(within(parameters)?);
+        }
+        // The memory was given for the processor: where weights are kept does not depend on the device.
+        let host = Preset::find(&self.preset).and_then(Preset::build).map_err(NetworkError::from)?;
+        Ok(within(&host)?.placed(&design, parameters)?)
     }
 }

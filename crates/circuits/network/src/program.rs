@@ -18,6 +18,7 @@ use crate::schedule::Schedule;
 
 const RUN: &str = "run a program";
 const PLAN: &str = "plan a program within memory";
+const PLACE: &str = "place a program on a device";
 
 /// A network as a circuit on encrypted rows, for one batch and one set of parameters.
 pub struct Program {
@@ -87,6 +88,11 @@ impl Operation {
     /// Bytes of diagonals that are kept and could be encoded at each run.
     fn kept_bytes(&self) -> u64 {
         if let Operation::Affine { map, .. } = self { map.kept_bytes() } else { 0 }
+    }
+
+    /// Whether its diagonals are encoded at each run.
+    fn is_streamed(&self) -> bool {
+        if let Operation::Affine { map, .. } = self { map.is_streamed() } else { false }
     }
 
     pub(crate) fn arguments(&self) -> Vec<ValueId> {
@@ -159,17 +165,44 @@ impl Program {
         Ok(self)
     }
 
+    /// The same program with the parameters of its preset on a device. It keeps the weights that this one keeps, though
+    /// a run holds more memory there. The design is the program's.
+    ///
+    /// # Errors
+    /// If the parameters have another preset.
+    pub fn placed(self, design: &Design, parameters: &CkksParameters) -> Result<Self, NetworkError> {
+        if parameters.name() != self.parameters.name() {
+            return Err(NetworkError::mismatch(PLACE, parameters.name(), self.parameters.name()));
+        }
+        let streamed: Vec<bool> = self.steps.iter().map(Operation::is_streamed).collect();
+        let (schedule, arrangement) = (self.schedule.clone(), self.arrangement);
+        // Before the weights are there twice.
+        drop(self);
+        let prices = Prices::new(&Encoder::new(parameters));
+        let mut program = Planner { design, prices: &prices, arrangement, values: true }.plan(Some(schedule))?;
+        for (index, _) in streamed.iter().enumerate().filter(|(_, is_streamed)| **is_streamed) {
+            program.stream_step(index);
+        }
+        program.count(&prices, design)?;
+        Ok(program)
+    }
+
+    /// Streams the weights of a step, if it is a map.
+    fn stream_step(&mut self, index: usize) {
+        if let Operation::Affine { map, .. } = &mut self.steps[index] {
+            self.prepared_bytes -= map.prepared_bytes(&self.parameters);
+            map.stream();
+            self.prepared_bytes += map.prepared_bytes(&self.parameters);
+        }
+    }
+
     /// Streams the weights of the largest maps until the program takes at most `memory` bytes, or none are kept.
     /// Returns the bytes that it takes.
     pub(crate) fn stream(&mut self, prices: &Prices, design: &Design, memory: u64) -> Result<u64, NetworkError> {
         while self.memory() > memory {
             let sizes = self.steps.iter().enumerate().map(|(step, operation)| (operation.kept_bytes(), step));
             let Some((_, largest)) = sizes.max().filter(|(bytes, _)| *bytes > 0) else { break };
-            if let Operation::Affine { map, .. } = &mut self.steps[largest] {
-                self.prepared_bytes -= map.prepared_bytes(&self.parameters);
-                map.stream();
-                self.prepared_bytes += map.prepared_bytes(&self.parameters);
-            }
+            self.stream_step(largest);
             if self.prepared_bytes <= memory || self.steps.iter().all(|step| step.kept_bytes() == 0) {
                 self.count(prices, design)?;
             }
