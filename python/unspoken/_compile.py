@@ -32,6 +32,7 @@ def compile(  # noqa: A001 - the name of the command
     kink_bits: float = 9.0,
     smooth_bits: float = 12.0,
     memory_mib: int = 8192,
+    progress: bool | Callable[[_unspoken.Progress], object] = True,
 ) -> CompiledModel:
     """Compile a model for private predictions, as ``unspoken compile`` does.
 
@@ -56,6 +57,8 @@ def compile(  # noqa: A001 - the name of the command
         Precision of smooth functions: the largest error, as bits of their range.
     memory_mib : int
         Memory of weights, keys of one client, and one run, at most, in MiB.
+    progress : bool or callable
+        `True` draws bars on standard error if that is a terminal; a callable is called with a `Progress`.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def compile(  # noqa: A001 - the name of the command
     NotFittedError
         If an estimator was not trained.
     KeyboardInterrupt
-        On Control-C. Work that was begun ends by itself.
+        On Control-C, within about a second.
 
     Examples
     --------
@@ -96,7 +99,7 @@ def compile(  # noqa: A001 - the name of the command
     }
     read, rows = onnx_model(model, X)
     inputs = [ModelInput(name, tuple(shape), table_rows) for name, shape, table_rows in read.inputs]
-    compiled = read.compile(input_tables(rows, inputs), options)
+    compiled = read.compile(input_tables(rows, inputs), options, progress)
     return CompiledModel(compiled.with_elements(element_names(rows, inputs)))
 
 

@@ -77,7 +77,7 @@ pub struct PlannedStep {
 type Value<A> = (ValueId, Vec<<A as Arithmetic>::Vector>);
 
 /// What a run has done.
-enum Done {
+pub(crate) enum Done {
     /// Bootstraps of so many vectors of each value.
     Refreshed(Vec<(ValueId, usize)>),
     /// A result of so many vectors.
@@ -118,18 +118,18 @@ impl Program {
         parameters: &CkksParameters,
         arrangement: impl Into<Arrangement>,
     ) -> Result<Self, NetworkError> {
-        Self::scheduled(design, parameters, arrangement.into(), None)
+        let (prices, arrangement) = (&Prices::new(&Encoder::new(parameters)), arrangement.into());
+        Planner { design, prices, arrangement, values: true }.plan(None)
     }
 
-    /// As [`Program::new`], by a schedule if there is one.
+    /// As [`Program::new`], by a schedule.
     pub(crate) fn scheduled(
         design: &Design,
-        parameters: &CkksParameters,
+        prices: &Prices,
         arrangement: Arrangement,
-        schedule: Option<Schedule>,
+        schedule: Schedule,
     ) -> Result<Self, NetworkError> {
-        let prices = &Prices::new(&Encoder::new(parameters));
-        Planner { design, prices, arrangement, values: true }.plan(schedule)
+        Planner { design, prices, arrangement, values: true }.plan(Some(schedule))
     }
 
     /// A program that tells what [`Program::new`] would need, in less time and memory: it cannot be run, because all
@@ -155,9 +155,14 @@ impl Program {
     ///
     /// # Errors
     /// If it takes more memory even so; the message has the number.
-    pub fn within(mut self, design: &Design, memory: u64) -> Result<Self, NetworkError> {
+    pub fn within(self, design: &Design, memory: u64) -> Result<Self, NetworkError> {
         let prices = Prices::new(&Encoder::new(&self.parameters));
-        let found = self.stream(&prices, design, memory)?;
+        self.priced_within(&prices, design, memory)
+    }
+
+    /// As [`Program::within`], with prices that are shared by programs.
+    pub(crate) fn priced_within(mut self, prices: &Prices, design: &Design, memory: u64) -> Result<Self, NetworkError> {
+        let found = self.stream(prices, design, memory)?;
         if found > memory {
             let found = format!("{} MiB of memory without kept weights", found >> 20);
             return Err(NetworkError::mismatch(PLAN, found, format!("{} MiB; allow more", memory >> 20)));
@@ -179,7 +184,7 @@ impl Program {
         // Before the weights are there twice.
         drop(self);
         let prices = Prices::new(&Encoder::new(parameters));
-        let mut program = Planner { design, prices: &prices, arrangement, values: true }.plan(Some(schedule))?;
+        let mut program = Program::scheduled(design, &prices, arrangement, schedule)?;
         for (index, _) in streamed.iter().enumerate().filter(|(_, is_streamed)| **is_streamed) {
             program.stream_step(index);
         }
@@ -328,7 +333,7 @@ impl Program {
     }
 
     /// [`Program::evaluate`], which calls `watch` with the number of a step after its bootstraps and after the step.
-    fn run<A: RefreshArithmetic>(
+    pub(crate) fn run<A: RefreshArithmetic>(
         &self,
         arithmetic: &A,
         inputs: &[Vec<A::Vector>],
