@@ -450,6 +450,22 @@ def test_the_command_compiles_the_same_model(binary, tmp_path):
     assert CompiledModel.load(tmp_path / "model").report["id"] == report["id"]
 
 
+def test_compiling_tells_how_far_it_is_and_ends_when_it_is_told():
+    seen = []
+    unspoken.compile(two_and_two(), two_inputs(50), batch=8, progress=seen.append)
+    assert [step.stage for step in seen] == sorted(step.stage for step in seen)
+    assert {step.stage for step in seen} == {"planning presets", "simulating"}
+    assert all(0 <= step.done <= step.total for step in seen) and seen[-1].done == seen[-1].total
+    for stage in ("planning presets", "simulating"):
+
+        def stop(step, stage=stage):
+            if step.stage == stage:
+                raise InterruptedError
+
+        with pytest.raises(InterruptedError):
+            unspoken.compile(two_and_two(), two_inputs(50), batch=8, progress=stop)
+
+
 def test_models_come_as_files_bytes_and_objects():
     model, rows = two_and_two(), two_inputs(50)
     found = [unspoken.compile(each, rows, batch=8).report["id"] for each in (model, model.SerializeToString())]

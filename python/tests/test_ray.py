@@ -393,7 +393,7 @@ def test_helpers_compute_parts_of_a_language_model_through_kills(
         ({"cpus": 0}, "1 or more"),
         ({"kind": "sums", "replicas": 2}, "its state is in that replica"),
         ({"gpus": 2}, "0 to 1"),
-        ({"kind": "sums", "gpus": 1}, "needed one of chat, digits, pir"),
+        ({"kind": "sums", "gpus": 1}, "needed one of chat, digits, model, pir"),
     ],
 )
 def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:

@@ -34,6 +34,7 @@ def compile(  # noqa: A001 - the name of the command
     smooth_bits: float = 12.0,
     keep_weights: bool = False,
     memory_mib: int = 8192,
+    progress: bool | Callable[[_unspoken.Progress], object] = True,
 ) -> CompiledModel:
     """Compile a model for private predictions, as ``unspoken compile`` does.
 
@@ -61,6 +62,8 @@ def compile(  # noqa: A001 - the name of the command
         makes results more precise; layers of convolutions stay.
     memory_mib : int
         Memory of weights, keys of one client, and one run, at most, in MiB.
+    progress : bool or callable
+        `True` draws bars on standard error if that is a terminal; a callable is called with a `Progress`.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def compile(  # noqa: A001 - the name of the command
     NotFittedError
         If an estimator was not trained.
     KeyboardInterrupt
-        On Control-C. Work that was begun ends by itself.
+        On Control-C, within about a second.
 
     Examples
     --------
@@ -102,7 +105,7 @@ def compile(  # noqa: A001 - the name of the command
     }
     read, rows = onnx_model(model, X)
     inputs = [ModelInput(name, tuple(shape), table_rows) for name, shape, table_rows in read.inputs]
-    compiled = read.compile(input_tables(rows, inputs), options)
+    compiled = read.compile(input_tables(rows, inputs), options, progress)
     return CompiledModel(compiled.with_elements(element_names(rows, inputs)))
 
 

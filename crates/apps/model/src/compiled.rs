@@ -1,10 +1,14 @@
 //! A compiled model: its network, its ranges, and what it is compiled for.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ndarray::ArrayView2;
-use unspoken_ckks::{CkksParameters, ErrorStatistics};
-use unspoken_network::{Arrangement, Design, Network, Options, Order, Program, Ranges, Wishes, choose};
+use unspoken_ckks::{CkksParameters, ErrorStatistics, Preset};
+use unspoken_network::{
+    Arrangement, Design, Network, NetworkError, Options, Order, Program, Progress, Ranges, Wishes, choose_with,
+};
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
@@ -50,6 +54,22 @@ impl CompiledModel {
         options: Options,
         wishes: &Wishes,
     ) -> Result<Self, ModelError> {
+        Self::compile_with(model, calibration, options, wishes, &mut |_| {}, &Arc::default())
+    }
+
+    /// As [`CompiledModel::compile`], which takes up to minutes. `progress` is called between its parts; raising
+    /// `cancel` ends it.
+    ///
+    /// # Errors
+    /// As for [`CompiledModel::compile`], or one of the kind [`Cancelled`](unspoken_protocol::ErrorKind::Cancelled).
+    pub fn compile_with(
+        model: &unspoken_onnx::Network,
+        calibration: &[ArrayView2<'_, f64>],
+        options: Options,
+        wishes: &Wishes,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<Self, ModelError> {
         let start = Instant::now();
         let interface = Interface::of(model)?;
         let network = Network::from_onnx(model)?.fused()?;
@@ -57,7 +77,7 @@ impl CompiledModel {
         let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
         let ranges = Ranges::of(&network, &tables)?;
         let design = Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables)?;
-        let choice = choose(&design, &tables, wishes)?;
+        let choice = choose_with(&design, &tables, wishes, progress, cancel)?;
         let simulation = choice.simulation;
         if !simulation.approximation.is_finite() {
             let found = "polynomials whose results on calibration rows are no finite numbers";
@@ -162,7 +182,7 @@ impl CompiledModel {
         Ok(Design::new(&self.network, &self.ranges, &self.options)?)
     }
 
-    /// The program that a server of these parameters runs.
+    /// The program that a server of these parameters runs. On a device it keeps the weights that the processor keeps.
     ///
     /// # Errors
     /// If the parameters have another preset.
@@ -172,6 +192,13 @@ impl CompiledModel {
         }
         let design = self.design()?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
-        Ok(Program::new(&design, parameters, arrangement)?.within(&design, self.memory)?)
+        let within =
+            |parameters: &CkksParameters| Program::new(&design, parameters, arrangement)?.within(&design, self.memory);
+        if parameters.ring().device().is_none() {
+            return Ok(within(parameters)?);
+        }
+        // The memory was given for the processor: where weights are kept does not depend on the device.
+        let host = Preset::find(&self.preset).and_then(Preset::build).map_err(NetworkError::from)?;
+        Ok(within(&host)?.placed(&design, parameters)?)
     }
 }

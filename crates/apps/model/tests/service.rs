@@ -17,7 +17,7 @@ use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader, Request,
     ServerHalf,
 };
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 
@@ -212,6 +212,91 @@ fn deep_models_are_bootstrapped() {
     }
     // Levels above those of circuits belong to bootstraps.
     assert!(refused(&[0x30, 14]).to_string().contains("query level"));
+}
+
+/// Convolutions and a perceptron with their weights kept, the same with some of them encoded for each query, and one
+/// that bootstraps. What stands in for a device runs its kernels on the processor.
+#[test]
+fn answers_from_a_device_have_the_same_bytes() {
+    let load = |name: &str| Network::load(&file(name)).unwrap();
+    let convolutions = load("lenet-18.onnx");
+    let kept = compile(&convolutions, Options::default()).unwrap();
+    let parameters = Preset::find(&kept.preset).unwrap().build().unwrap();
+    let memory = kept.program(&parameters).unwrap().memory() - 1;
+    let mut streamed = kept.clone();
+    streamed.memory = memory;
+    let residual = load("residual-18.onnx");
+    let calibration = rows(&residual, 400, 0);
+    let views: Vec<_> = calibration.iter().map(|table| table.view()).collect();
+    let presets = vec!["insecure_n11_boot_depth10_scale50".to_owned()];
+    let wishes = Wishes { presets, rows: Some(8), ..Wishes::default() };
+    let options = Options { kink_error: 2f64.powi(-11), most_degree: 255, ..Options::default() };
+    let bootstrapped = CompiledModel::compile(&residual, &views, options, &wishes).unwrap();
+    assert!(!bootstrapped.report.bootstraps.is_empty());
+    for (model, compiled, is_kept) in
+        [(&convolutions, kept, true), (&convolutions, streamed, false), (&residual, bootstrapped, true)]
+    {
+        same_on_a_device(model, &compiled, is_kept);
+    }
+}
+
+fn same_on_a_device(model: &Network, compiled: &CompiledModel, is_kept: bool) {
+    let device = unspoken_device_shim::device(4 << 30);
+    let host_parameters = Preset::find(&compiled.preset).unwrap().build().unwrap();
+    let parameters = host_parameters.on_device(&device).unwrap();
+    let Served { server: host, mut client, .. } = serve(compiled);
+    let mut bundle = Vec::new();
+    client.keyring().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
+    let keys = host.load_keys(&mut bundle.as_slice()).unwrap();
+    let tables = rows(model, 3, 77);
+    let asked: Vec<Row> = (0..3).map(|at| row(&tables, at)).collect();
+    let encoded = client.encode(&asked).unwrap();
+    let program = compiled.program(&parameters).unwrap();
+    let results: usize = program.outputs().iter().map(|port| port.layout().vectors()).sum();
+    let mut least = 0;
+    let mut query = || client.query(&encoded).unwrap();
+    let answer = |server: &ModelServer, keys: &EvaluationKeys, query: &[u8]| {
+        server.answer(&Request::new(CLIENT, keys, query), &Call::default())
+    };
+    for storage in [KeyStorage::Expanded, KeyStorage::Seeded] {
+        let (tables, _) = device.taken_bytes();
+        let there = compiled.server(&parameters).unwrap().with_key_storage(storage);
+        assert!(there.describe() == host.describe() && there.prepared_bytes() == host.prepared_bytes());
+        let device_keys = there.load_keys(&mut bundle.as_slice()).unwrap();
+        assert_eq!(there.key_limits().memory_bytes, host.key_limits().memory_bytes, "a device expands all keys");
+        // What is stated for all that an answer uses, beside the tables of the ring.
+        least = there.limits().working_bytes + there.key_limits().memory_bytes;
+        device.limit_memory(tables + (least + there.prepared_bytes()) as usize);
+        let (mut copied, mut fetched) = (Vec::new(), Vec::new());
+        // A bootstrap is recorded when it is done for the second time.
+        for turn in 0..4 {
+            let query = query();
+            let wanted = answer(&host, &keys, &query).unwrap();
+            let before = (parameters.ring().fetched_polynomials(), device.copied_bytes()[0]);
+            assert!(answer(&there, &device_keys, &query).unwrap() == wanted, "turn {turn}");
+            fetched.push(parameters.ring().fetched_polynomials() - before.0);
+            copied.push(device.copied_bytes()[0] - before.1);
+        }
+        println!("{}, {storage:?}, kept {is_kept}: copied {copied:?}, fetched {fetched:?}", compiled.preset);
+        // Keys and weights are on the device, and copied once; weights that are not kept, for each answer.
+        assert!(copied[1..].iter().all(|bytes| *bytes == copied[3]) && copied[0] > 2 * copied[3]);
+        assert_eq!(fetched, [2 * results as u64; 4], "answers alone leave the device");
+        device.limit_memory(4 << 30);
+    }
+    // What a service asks of a device at the least, and too little.
+    let query = query();
+    let wanted = answer(&host, &keys, &query).unwrap();
+    for (is_enough, limit) in [(true, least), (false, 2 << 20)] {
+        let device = unspoken_device_shim::device(4 << 30);
+        let there = compiled.server(&host_parameters.on_device(&device).unwrap()).unwrap();
+        let keys = there.load_keys(&mut bundle.as_slice()).unwrap();
+        device.limit_memory(device.taken_bytes().0 + limit as usize);
+        match answer(&there, &keys, &query) {
+            Ok(found) => assert!(is_enough && found == wanted),
+            Err(error) => assert!(!is_enough && error.kind() == ErrorKind::Busy, "{error}"),
+        }
+        there.check_ready().unwrap();
+    }
 }
 
 fn flowers() -> (Network, Served) {

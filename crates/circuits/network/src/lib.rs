@@ -23,7 +23,7 @@ mod refit;
 mod schedule;
 mod simulation;
 
-pub use choose::{Choice, Wishes, choose};
+pub use choose::{Choice, Progress, Wishes, choose, choose_with};
 pub use design::{Approximation, Design, MOST_INPUT, Options};
 pub use encoding::Encoding;
 pub use error::NetworkError;

@@ -10,10 +10,12 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use unspoken_model::{
     CompileOptions, Gives, Input, InputShape, Interface, ModelError, OutputShape, Predicted, Row, SimulatedModel,
 };
+use unspoken_network::Progress;
 use unspoken_onnx::{Answer, Labels, Network};
 
 use crate::failure::Failure;
 use crate::interruptible;
+use crate::progress::Reporter;
 
 /// Options of compiling, from a dictionary with these keys.
 #[derive(FromPyObject)]
@@ -69,13 +71,17 @@ impl OnnxModel {
         py: Python<'_>,
         tables: Vec<PyReadonlyArray2<'_, f64>>,
         options: Options,
+        progress: &Bound<'_, PyAny>,
     ) -> PyResult<CompiledModel> {
+        let reporter = Reporter::from_argument(progress)?;
         let (options, wishes) = CompileOptions::from(options).checked().map_err(Failure::Compiled)?;
         let tables: Vec<_> = tables.iter().map(|table| table.as_array().to_owned()).collect();
         let network = Arc::clone(&self.network);
-        interruptible::run_apart(py, move || {
+        interruptible::run(py, reporter, move |report, cancel| {
             let views: Vec<_> = tables.iter().map(|table| table.view()).collect();
-            let model = unspoken_model::CompiledModel::compile(&network, &views, options, &wishes);
+            let (mut report, cancel) = (|step: Progress| report(step.into()), cancel.shared());
+            let compile = unspoken_model::CompiledModel::compile_with;
+            let model = compile(&network, &views, options, &wishes, &mut report, &cancel);
             Ok(CompiledModel::new(model.map_err(Failure::Compiled)?))
         })
     }

@@ -1,13 +1,14 @@
 //! `unspoken compile`
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use unspoken_model::{CompileOptions, CompiledModel, InputShape, Interface};
 use unspoken_onnx::Network;
 
 use super::tables::{self, Tables};
-use crate::progress::note;
+use crate::progress::{Bars, note};
 
 /// Compile an ONNX model for private predictions
 ///
@@ -65,7 +66,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Tables { rows, columns } = tables::read(&arguments.calibration, &interface.inputs).context("--calibration")?;
     let elements = names_for_clients(&interface.inputs, columns);
     let views: Vec<_> = rows.iter().map(|table| table.view()).collect();
-    let compiled = CompiledModel::compile(&model, &views, options, &wishes)?.with_elements(elements)?;
+    let mut bars = Bars::new();
+    let mut show = |step| bars.compiling(step);
+    let compiled = CompiledModel::compile_with(&model, &views, options, &wishes, &mut show, &Arc::default())?;
+    let compiled = compiled.with_elements(elements)?;
+    bars.finish();
     compiled.save(&arguments.out)?;
     if arguments.json {
         println!("{}", compiled.report.to_json());
