@@ -51,7 +51,7 @@ impl SimulatedModel {
     pub fn predict(&self, rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
         let encoded = rows.iter().enumerate().map(|(number, row)| row.encoded(number, &self.inputs));
         let encoded = encoded.collect::<Result<Vec<EncodedRow>, _>>()?;
-        if let Some(problem) = encoded.iter().find_map(|row| row.problem.clone()) {
+        if let Some(problem) = encoded.iter().find_map(|row| row.problem(&self.inputs)) {
             return Err(ModelError::Row(problem));
         }
         let mut all = Vec::with_capacity(rows.len());
