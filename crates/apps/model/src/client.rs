@@ -101,9 +101,9 @@ impl ClientHalf for ModelClient {
             self.keyring.check_bound(slots)?;
             results.push(values);
         }
-        let of_row = |(row, EncodedRow { problem, .. }): (usize, &EncodedRow)| match problem {
+        let of_row = |(row, asked): (usize, &EncodedRow)| match asked.problem(description.inputs()) {
             None => predicted(description.outputs(), &results, row).map(Ok),
-            Some(problem) => Ok(Err(ModelError::Row(problem.clone()))),
+            Some(problem) => Ok(Err(ModelError::Row(problem))),
         };
         rows.iter().enumerate().map(of_row).collect()
     }

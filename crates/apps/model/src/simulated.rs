@@ -53,9 +53,9 @@ impl SimulatedModel {
         let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(&encoded, input)).collect();
         let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, encoded.len()));
         let results = self.design.run(&tables.collect::<Result<Vec<_>, _>>()?)?;
-        let of_row = |(row, encoded): (usize, &EncodedRow)| match &encoded.problem {
+        let of_row = |(row, encoded): (usize, &EncodedRow)| match encoded.problem(&self.inputs) {
             None => Ok(Ok(predicted(&self.outputs, &results, row)?)),
-            Some(problem) => Ok(Err(ModelError::Row(problem.clone()))),
+            Some(problem) => Ok(Err(ModelError::Row(problem))),
         };
         encoded.iter().enumerate().map(of_row).collect()
     }

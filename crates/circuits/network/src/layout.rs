@@ -193,7 +193,9 @@ pub struct Port {
     bound: f64,
 }
 
-/// The first element that is far outside, if not all are near. The name is known to the check for constant time.
+/// The first element that is far outside, if not all are near. The check for constant time knows this function by its
+/// name.
+#[inline(never)]
 fn check_each_near<I: Iterator<Item = (usize, usize)>>(
     all_near: bool,
     elements: impl Fn() -> I,

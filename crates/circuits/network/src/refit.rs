@@ -77,8 +77,8 @@ impl Design {
         calibration: &[ArrayView2<'_, f64>],
     ) -> Result<Self, NetworkError> {
         let rows = self.network.check_rows(calibration)?.min(MOST_ROWS);
-        let from_polynomials = self.from_polynomials();
-        let is_candidate = |step: &Step| options.refit && self.is_refittable(step, &from_polynomials, rows);
+        let inexact = self.inexact();
+        let is_candidate = |step: &Step| options.refit && self.is_refittable(step, &inexact, rows);
         let Some(last) = self.network.steps.iter().rposition(is_candidate) else { return Ok(self.clone()) };
         let (mut network, mut refits) = (self.network.clone(), Vec::new());
         let mut inputs = calibration.iter().map(|table| table.slice(s![..rows, ..]).to_owned());
@@ -151,7 +151,7 @@ impl Design {
     }
 
     /// Whether each value depends on a polynomial that is not exact.
-    fn from_polynomials(&self) -> Vec<bool> {
+    fn inexact(&self) -> Vec<bool> {
         let mut found = Vec::with_capacity(self.network.steps.len());
         for (step, activation) in self.network.steps.iter().zip(&self.activations) {
             let is_polynomial = matches!(activation, Some(Activation::Same(_) | Activation::Each(_)));
@@ -160,13 +160,13 @@ impl Design {
         found
     }
 
-    fn is_refittable(&self, step: &Step, from_polynomials: &[bool], rows: usize) -> bool {
+    fn is_refittable(&self, step: &Step, inexact: &[bool], rows: usize) -> bool {
         let Step::Affine { terms, .. } = step else { return false };
         let columns: usize = terms.iter().map(|(_, matrix)| matrix.columns()).sum();
         let is_dense = |matrix: &SparseMatrix| 2 * matrix.nonzero() > matrix.rows() * matrix.columns();
         columns <= MOST_COLUMNS
             && columns * ROWS_PER_COLUMN <= rows
-            && terms.iter().all(|(value, matrix)| from_polynomials[value.index()] && is_dense(matrix))
+            && terms.iter().all(|(value, matrix)| inexact[value.index()] && is_dense(matrix))
     }
 
     /// A value from those before it, with polynomials in place of functions.

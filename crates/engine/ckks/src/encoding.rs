@@ -296,7 +296,7 @@ impl Encoder {
         let period = self.parameters.slots() / run;
         if period == 0 || !period.is_multiple_of(values.len()) {
             let needed = format!("a divisor of the period, {period}");
-            return Err(CkksError::Shape { operation: operation, found: values.len(), needed });
+            return Err(CkksError::Shape { operation, found: values.len(), needed });
         }
         let fft = self.tables.of_period(period);
         let mut work = self.work(&*fft);
