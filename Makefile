@@ -213,7 +213,7 @@ data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid
 
 # The pages of docs, README.md and what they link to as a site in target/site, for any server of files. Links that lead
-# nowhere end it.
+# nowhere end it. Needs Python 3.11.5 or newer.
 .PHONY: docs
 SITE := .peers/site
 docs:
