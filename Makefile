@@ -219,7 +219,7 @@ SITE := .peers/site
 docs:
 	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
 	$(SITE)/bin/pip install --quiet --requirement scripts/site.txt
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build
 	@echo "now: $(PYTHON) -m http.server --directory target/site"
 
 # The figures of docs/permutations.md.
