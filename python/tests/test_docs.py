@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import csv
+import doctest
 import functools
 import json
 import os
@@ -40,7 +41,7 @@ WHOLE_PAGES = {
 }
 URLS = re.compile(r"http://127\.0\.0\.1:8080|https://HOST:PORT")
 SERVE_IN_COMMENT = re.compile(r"#.*?\bunspoken (serve .*)")
-READ_ONLY = {"console", "js", "json", "text", "toml", "yaml"}
+READ_ONLY = {"console", "js", "json", "pycon", "text", "toml", "yaml"}
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,9 @@ def test_every_block_has_a_language_and_its_syntax(page):
         assert block.language in READ_ONLY | {"python", "sh"}, f"{block}: found the language {block.language!r}"
         if block.language == "python":
             ast.parse(block.text, filename=str(block))
+        elif block.language == "pycon":
+            for example in doctest.DocTestParser().get_examples(block.text, name=str(block)):
+                ast.parse(example.source, filename=str(block))
         elif block.language == "sh":
             subprocess.run(["sh", "-n", "-c", block.text], check=True)
             for command in commands(block.text):

@@ -11,7 +11,8 @@ from unspoken import _unspoken
 from unspoken._model_values import (
     ModelInput,
     ModelOutput,
-    by_name,
+    Reader,
+    answered,
     described,
     element_names,
     input_tables,
@@ -19,7 +20,7 @@ from unspoken._model_values import (
     warn_of_moved,
 )
 from unspoken._onnx_sources import onnx_model
-from unspoken._predictor import Predictor, Reader
+from unspoken._predictor import Predictor
 
 
 def compile(  # noqa: A001 - the name of the command
@@ -173,7 +174,7 @@ class CompiledModel(Predictor):
         listed, moved = listed_rows(rows, inputs, clip=clip)
         answers = self._model.predict(listed)
         warn_of_moved(moved)
-        return read(by_name(outputs, [answers]))
+        return answered(outputs, [answers], read)
 
     def _describe(self) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
         return described(self._model.facts())

@@ -98,7 +98,7 @@ impl CompiledModel {
         let network = design.network().clone();
         let mut model =
             CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
-        let description = ModelServer::describes(&model, &choice.program);
+        let description = ModelServer::describes(&model, &choice.program)?;
         let bytes = description.to_bytes();
         check_bytes(bytes.len(), description.elements())?;
         // As clients will read it.

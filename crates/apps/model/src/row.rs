@@ -12,7 +12,7 @@ use crate::interface::names;
 pub struct EncodedRow {
     /// Indices are numbers of which one is 1.
     pub(crate) numbers: Row,
-    /// Why the row has no answer.
+    /// Why the row has no answer. It does not say which row it is.
     pub(crate) problem: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Row {
     }
 
     /// The numbers that are encrypted. A number outside its calibrated range, or none, is the problem of the row, which
-    /// names row, input and element, and no number.
+    /// names input and element, and no number.
     ///
     /// # Errors
     /// If the row has other inputs, or other numbers of elements: whatever its numbers are.
@@ -43,9 +43,10 @@ impl Row {
             let needed = format!("{}: {}", inputs.len(), names(inputs.iter().map(|input| &input.shape)));
             return Err(ModelError::Row(format!("row {number}: found {} inputs, needed {needed}", self.0.len())));
         }
-        let place = |input: &Input, problem| format!("row {number}, input {:?}: {problem}", input.shape.name);
+        let place = |input: &Input, problem| format!("input {:?}: {problem}", input.shape.name);
         for (input, values) in inputs.iter().zip(&self.0) {
-            input.shape.check_count(values).map_err(|problem| ModelError::Row(place(input, problem)))?;
+            let of_row = |problem| ModelError::Row(format!("row {number}, {}", place(input, problem)));
+            input.shape.check_count(values).map_err(of_row)?;
         }
         let encoded = inputs.iter().zip(&self.0);
         let encoded = encoded.map(|(input, values)| encode(input, values).map_err(|problem| place(input, problem)));

@@ -40,22 +40,23 @@ impl SimulatedModel {
         &self.inputs
     }
 
-    /// The outputs of any number of rows.
+    /// The outputs of any number of rows; an error for a row with a number outside the calibrated range, or with none.
     ///
     /// # Errors
-    /// If a row does not fit the inputs, or a number is outside the calibrated range.
-    pub fn predict(&self, rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
+    /// If a row does not fit the inputs.
+    pub fn predict(&self, rows: &[Row]) -> Result<Vec<Result<Predicted, ModelError>>, ModelError> {
         let encoded = rows.iter().enumerate().map(|(number, row)| row.encoded(number, &self.inputs));
         let encoded = encoded.collect::<Result<Vec<EncodedRow>, _>>()?;
-        if let Some(problem) = encoded.iter().find_map(|row| row.problem.clone()) {
-            return Err(ModelError::Row(problem));
-        }
         if encoded.is_empty() {
             return Ok(Vec::new());
         }
         let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(&encoded, input)).collect();
         let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, encoded.len()));
         let results = self.design.run(&tables.collect::<Result<Vec<_>, _>>()?)?;
-        (0..encoded.len()).map(|row| predicted(&self.outputs, &results, row)).collect()
+        let of_row = |(row, encoded): (usize, &EncodedRow)| match &encoded.problem {
+            None => Ok(Ok(predicted(&self.outputs, &results, row)?)),
+            Some(problem) => Ok(Err(ModelError::Row(problem.clone()))),
+        };
+        encoded.iter().enumerate().map(of_row).collect()
     }
 }

@@ -29,6 +29,8 @@ struct Own {
     outputs: Vec<u8>,
     #[prost(bool, tag = "13")]
     consecutive: bool,
+    #[prost(int32, repeated, tag = "19")]
+    gives: Vec<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -89,6 +91,7 @@ pub static DESCRIPTION: Target = Target {
         let own = &mut message.own;
         own.batch = 1 << (own.batch % 4);
         own.consecutive = false;
+        own.gives.iter_mut().for_each(|gives| *gives = gives.rem_euclid(5));
         for input in &mut own.inputs {
             let each = input.table_rows.max(1);
             repair_port(&mut input.port, &input.shape, each);
