@@ -212,6 +212,16 @@ data/movie-reviews:
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid
 
+# The pages of docs, README.md and what they link to as a site in target/site, for any server of files. Links that lead
+# nowhere end it. Needs Python 3.11.5 or newer.
+.PHONY: docs
+SITE := .peers/site
+docs:
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --requirement scripts/site.txt
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build
+	@echo "now: $(PYTHON) -m http.server --directory target/site"
+
 # The figures of docs/permutations.md.
 FIGURES := transpose-8 sigma-8 tau-8 columns-4 rows-4
 figures: build
