@@ -144,8 +144,8 @@ storm:
 	done; \
 	test -z "$$failed" || { echo "failed$$failed"; exit 1; }
 
-# Measures everything: rows of docs/benchmarks, docs/benchmarks.md and docs/compare.md from them. Hours; the targets below
-# measure some sections, and the others stay.
+# Measures everything, which takes hours: rows of docs/benchmarks, and docs/benchmarks.md and docs/compare.md from them.
+# The targets below measure some sections, and the others stay.
 benchmarks: build-bench data
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN))
 

@@ -25,6 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import pages  # noqa: E402
+import records  # noqa: E402
 from browser import (  # noqa: E402
     ask,
     chromium,
@@ -35,8 +37,6 @@ from browser import (  # noqa: E402
     story_service,
     window,
 )
-import pages  # noqa: E402
-import records  # noqa: E402
 from page import line, number, paragraph  # noqa: E402
 from records import plain_row  # noqa: E402
 
