@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import gpu_tables
+import plots
 import targets
 from page import amount, line, number, paragraph
 from records import Section, file_name
@@ -436,6 +437,8 @@ AREAS = (
         "Models from ONNX files, 128 rows at a time, beside Concrete ML, which answers one row at a time on all cores.",
         "make tables-model",
         (
+            Line("logistic regression, 128 rows, all cores", "own models", "answer_time", f"{BREAST}, all cores"),
+            Line("three layers of 128, 128 rows, all cores", "own models", "answer_time", f"{WIDE}, all cores"),
             Line("logistic regression, each row", "own models", "beside_row_time", BREAST, (CONCRETE,)),
             Line("logistic regression, one row alone", "own models", "beside_first_row_time", BREAST, (CONCRETE,)),
             Line("bytes of its query", "own models", "beside_query_bytes", BREAST, (CONCRETE,)),
@@ -545,7 +548,7 @@ def area_text(area: Area, sections: dict[str, Section]) -> str:
     said = " ".join(part for part in (area.after, *remarks) if part)
     if said:
         parts.append(paragraph(said))
-    if area.plot:
+    if area.plot in plots.drawn(sections):
         parts.append(f"![{area.name}](benchmarks/{area.plot}.svg)\n")
     return "\n".join(parts)
 

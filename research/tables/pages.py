@@ -112,7 +112,7 @@ def made(sections: dict[str, Section]) -> dict[Path, str]:
     folder = DOCS / "benchmarks"
     files = {DOCS / "benchmarks.md": overview.page(sections), DOCS / "compare.md": compare.page(sections)}
     files.update({folder / f"{name}.md": papers(page, sections) for name, page in PAPERS.items()})
-    files.update({folder / f"{name}.svg": charts.svg(plot(sections)) for name, plot in plots.PLOTS.items()})
+    files.update({folder / f"{name}.svg": charts.svg(chart) for name, chart in plots.drawn(sections).items()})
     devices = gpu_tables.page()
     if devices:
         files[folder / "gpu.md"] = devices
@@ -120,7 +120,10 @@ def made(sections: dict[str, Section]) -> dict[Path, str]:
 
 
 def write(sections: dict[str, Section]) -> None:
-    """Writes all pages and plots."""
-    for path, text in made(sections).items():
+    """Writes all pages and plots, and removes plots that have no rows any more."""
+    files = made(sections)
+    for path in {*(DOCS / "benchmarks").glob("*.svg")} - set(files):
+        path.unlink()
+    for path, text in files.items():
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")

@@ -161,7 +161,8 @@ def outcome(target: Target, sections: dict[str, Section]) -> Outcome:
     rows = section.all(target.metric, target.case, target.baseline) if section else []
     values = [row["ratio" if target.ratio else "ours"] for row in rows]
     values = [value for value in values if value is not None]
-    unit = rows[0]["unit"] if rows else {"answer_time": "s"}.get(target.metric, "")
+    guessed = "s" if target.metric.endswith("time") else "bytes" if target.metric.endswith("bytes") else "1"
+    unit = rows[0]["unit"] if rows else guessed
 
     def shown(value: float) -> str:
         return f"{number(value)} times" if target.ratio else amount(value, unit)
