@@ -74,6 +74,11 @@ RUN = (
     ("logistic regression, one row", "own models", "beside_first_row_time", "breast cancer, logistic regression", "Co"),
 )
 
+VERSIONS = (
+    "Versions are those that `make peers` and `make tables-model` set up: OpenFHE 1.6.1, Lattigo 6.1.1, SEAL in tenseal "
+    "0.3.16, Concrete ML 1.9.0; [research/peers](../research/peers/README.md) has the programs of others on retrieval."
+)
+
 PIROUETTE = "Pirouette, Table 7"
 OURS = {
     "a compact query": ("pir: answers", "answer_time", "1 GB, compact"),
@@ -165,7 +170,7 @@ def page(sections: dict[str, Section]) -> str:
         "# How it compares\n",
         INTRODUCTION,
         "## Run here\n",
-        paragraph(f"On {machine}; times above 1 are in our favour, others are bold."),
+        paragraph(f"On {machine}; times above 1 are in our favour, others are bold. {VERSIONS}"),
         run_here(sections),
         "## Published\n",
         NOTES,
