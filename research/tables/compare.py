@@ -75,8 +75,8 @@ RUN = (
 )
 
 VERSIONS = (
-    "Versions are those that `make peers` and `make tables-model` set up: OpenFHE 1.6.1, Lattigo 6.1.1, SEAL in tenseal "
-    "0.3.16, Concrete ML 1.9.0; [research/peers](../research/peers/README.md) has the programs of others on retrieval."
+    "Versions are those that `make peers` and `make tables-model` set up: OpenFHE 1.6.1, Lattigo 6.1.1, SEAL in "
+    "tenseal 0.3.16, Concrete ML 1.9.0; [research/peers](../research/peers/README.md) has the programs on retrieval."
 )
 
 PIROUETTE = "Pirouette, Table 7"
