@@ -42,8 +42,9 @@ FULL = (
 )
 
 TIMES = ("s", "ms", "us", "ns")
-# Rows of times are named if they differ by more than this factor, other rows if they differ by more than that one.
-SLOWER, OTHER = 1.5, 1.01
+# Rows of these units are the same on every machine: named if they differ at all; others if they do by this factor.
+COUNTS = ("bytes", "levels", "keys", "switches", "count", "products", "masks", "rotations", "messages", "vectors")
+SAME, CHANGED = 1.0001, 1.5
 NAMED = 6
 
 Row = dict[str, Any]
@@ -81,12 +82,13 @@ def compared(rows: list[Row], known: list[Row]) -> list[str]:
     """What to print of a suite."""
     found = ratios(rows, known)
     times = [entry for entry in found if entry[0]["unit"] in TIMES]
-    others = [entry for entry in found if entry[0]["unit"] not in TIMES and entry[0]["metric"] != "peak_memory"]
-    lines = [f"  {len(found)} of {len(rows)} rows have a recorded one"]
+    measured = [entry for entry in found if entry[0]["unit"] not in COUNTS]
+    counted = [entry for entry in found if entry[0]["unit"] in COUNTS and entry[0]["metric"] != "peak_memory"]
+    lines = [f"  {len(found)} of {len({*map(key, rows)})} rows have a recorded one"]
     if times:
         middle = median(ratio for *_, ratio in times)
         lines.append(f"  times: {number(middle)} of the recorded ones in the middle of {len(times)}")
-    for entries, factor in ((times, SLOWER), (others, OTHER)):
+    for entries, factor in ((measured, CHANGED), (counted, SAME)):
         changed = [entry for entry in entries if not 1 / factor <= abs(entry[2]) <= factor]
         for now, before, ratio in sorted(changed, key=lambda entry: -max(abs(entry[2]), 1 / abs(entry[2])))[:NAMED]:
             values = f"{amount(now['ours'], now['unit'])}, recorded {amount(before['ours'], now['unit'])}"
@@ -118,7 +120,7 @@ def main() -> None:
         print("\n".join(compared(rows, before.rows if before else [])), flush=True)
     if wanted.record:
         kept = [row for row in before.rows if row["suite"] not in suites] if before else []
-        section.rows = [*kept, *section.rows]
+        section.rows = [*kept, *({**row, "params": {}} for row in section.rows)]
         print(f"recorded {records.write(section).relative_to(ROOT)}")
         return
     for suite, part, name in FULL:
