@@ -58,8 +58,8 @@ def compile(  # noqa: A001 - the name of the command
     smooth_bits : float
         Precision of smooth functions: the largest error, as bits of their range.
     keep_weights : bool
-        Serve all weights as they are. Otherwise dense layers are fitted again to what polynomials give them, where that
-        makes results more precise; layers of convolutions stay.
+        Serve all weights as they are. Otherwise layers are fitted again to what polynomials give them, where that makes
+        results more precise: dense ones get new weights, others a factor and a shift for each result.
     memory_mib : int
         Memory of weights, keys of one client, and one run, at most, in MiB.
     progress : bool or callable

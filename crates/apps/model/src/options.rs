@@ -18,8 +18,8 @@ pub struct CompileOptions {
     pub kink_bits: f64,
     /// Precision of smooth functions: the largest error, as bits of their range.
     pub smooth_bits: f64,
-    /// Whether all weights stay as they are. Otherwise dense maps are fitted again to what polynomials give them, where
-    /// that makes results more precise.
+    /// Whether all weights stay as they are. Otherwise maps are fitted again to what polynomials give them, where that
+    /// makes results more precise.
     pub keep_weights: bool,
     /// Memory of weights, keys of one client, and one run, at most, in MiB.
     pub memory_mib: u64,

@@ -327,11 +327,11 @@ impl Network {
 fn affine(terms: &[(ValueId, SparseMatrix)], bias: &[f64], values: &[Array2<f64>]) -> Array2<f64> {
     let rows = terms.first().map_or(0, |(value, _)| values[value.0].nrows());
     let mut sums = bias.repeat(rows);
-    for (row, own) in sums.chunks_exact_mut(bias.len()).enumerate() {
+    sums.par_chunks_exact_mut(bias.len()).enumerate().for_each(|(row, own)| {
         for (value, matrix) in terms {
             matrix.add_product(&values[value.0].row(row).to_vec(), own);
         }
-    }
+    });
     // As many sums as rows and elements.
     Array2::from_shape_vec((rows, bias.len()), sums).unwrap_or_default()
 }

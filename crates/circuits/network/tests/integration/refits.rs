@@ -1,7 +1,7 @@
-//! Dense maps that are fitted again to what polynomials give them.
+//! Maps that are fitted again to what polynomials give them.
 
 use ndarray::{Array2, ArrayView2, s};
-use unspoken_network::{Design, Function, Network, NetworkBuilder, Options, Program, Ranges, SparseMatrix};
+use unspoken_network::{Design, Function, Network, NetworkBuilder, Options, Program, Ranges, SparseMatrix, Step};
 
 use crate::common::{Client, bias, mlp, rows, weights};
 
@@ -76,7 +76,7 @@ fn results_without_errors_keep_their_weights() {
     let exact = mlp(&[6, 8, 3], Function::Power(2));
     let kept = Options { refit: false, ..OPTIONS };
     let cases = [
-        (&sparse, 300, OPTIONS, "sparse maps"),
+        (&sparse, 12, OPTIONS, "few rows for a sparse map"),
         (&exact, 300, OPTIONS, "maps after exact functions"),
         (&dense, 15, OPTIONS, "fewer rows than two for each element"),
         (&dense, 300, kept, "not wanted"),
@@ -109,4 +109,34 @@ fn several_arguments_and_polynomials_of_each_element_are_fitted() {
     let simulation = program.simulate(after.original(), &client.encoder, &[few], 1).unwrap();
     assert!(program.distance(&after.run(&[few]).unwrap(), &simulation.exact) < 1e-9);
     assert!(errors[1] < 0.85 * errors[0], "{errors:?}");
+}
+
+/// Elements that are mostly on one side of the kink have errors with a mean and a slope.
+#[test]
+fn results_of_sparse_maps_get_factors_and_shifts() {
+    let client = Client::new("insecure_n11_depth24_scale52");
+    let mut builder = NetworkBuilder::new();
+    let x = builder.input("x", 6).unwrap();
+    let shifts = (0..16).map(|i| f64::from(i) / 8.0).collect();
+    let h = builder.affine(vec![(x, weights(16, 6, 1))], shifts).unwrap();
+    let h = builder.function(h, Function::Relu).unwrap();
+    let band = SparseMatrix::new((16, 16), (0..16).flat_map(|i| [(i, i, 0.5), (i, (i + 1) % 16, 0.3)])).unwrap();
+    let y = builder.affine(vec![(h, band)], bias(16, 3)).unwrap();
+    let network = builder.finish(&[("y", y)]).unwrap();
+    let [before, after] = designs(&network, rows(400, 6, 5).view(), &OPTIONS);
+    assert_eq!(after.refits().len(), 1);
+    let (Step::Affine { terms, .. }, Step::Affine { terms: model, .. }) =
+        (&after.network().steps()[y.index()], &network.steps()[y.index()])
+    else {
+        panic!("maps")
+    };
+    assert_eq!(terms[0].1.nonzero(), model[0].1.nonzero(), "entries that are zero stay so");
+    let other = rows(256, 6, 77);
+    let errors = [&before, &after].map(|design| error(&client, design, other.view()));
+    println!("{errors:?}, predicted {:?}", after.refits());
+    assert!(errors[1] < 0.9 * errors[0], "{errors:?}");
+    let program = Program::new(&after, client.parameters(), 64).unwrap();
+    let few = other.slice(s![..64, ..]);
+    let simulation = program.simulate(after.original(), &client.encoder, &[few], 1).unwrap();
+    assert!(program.distance(&after.run(&[few]).unwrap(), &simulation.exact) < 1e-9);
 }

@@ -42,8 +42,8 @@ pub struct Arguments {
     /// Precision of smooth functions: the largest error, as bits of their range
     #[arg(long, value_name = "BITS", default_value_t = CompileOptions::DEFAULT.smooth_bits)]
     smooth_bits: f64,
-    /// Serve all weights as they are. Otherwise dense layers are fitted again to what polynomials give them, where that
-    /// makes results more precise; layers of convolutions stay
+    /// Serve all weights as they are. Otherwise layers are fitted again to what polynomials give them, where that makes
+    /// results more precise: dense ones get new weights, others a factor and a shift for each result
     #[arg(long)]
     keep_weights: bool,
     /// Memory of weights, keys of one client, and one run, at most, in MiB
