@@ -60,6 +60,8 @@ class Service:
         self.path = Path(offers[0].split("=", 1)[1].split(",")[0])
         self.address = "127.0.0.1:0"
         self.url = ""
+        # What the service printed when it was ready, JSON.
+        self.line = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> Service:
@@ -70,9 +72,9 @@ class Service:
                 [self.binary, "serve", *words], stdout=subprocess.PIPE, stderr=log, text=True
             )
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, (self.data.parent / "service.log").read_text()
-        self.url = json.loads(line)["listening"]
+        self.line = self.process.stdout.readline()
+        assert self.line, (self.data.parent / "service.log").read_text()
+        self.url = json.loads(self.line)["listening"]
         self.address = self.url.split("//")[1]
         return self
 
