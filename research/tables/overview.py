@@ -461,6 +461,12 @@ AREAS = (
                 "digits, LeNet-5 with ReLU, all cores",
             ),
             Line("ResNet-20, one picture, all cores", "own models", "answer_time", "digits, ResNet-20, all cores"),
+            Line(
+                "its labels as in the clear, with polynomials",
+                "own models",
+                "label_agreement",
+                "digits, ResNet-20, with polynomials",
+            ),
         ),
         ("Concrete ML",),
         ("own models",),
