@@ -455,7 +455,8 @@ def test_compiling_tells_how_far_it_is_and_ends_when_it_is_told():
     unspoken.compile(two_and_two(), two_inputs(50), batch=8, progress=seen.append)
     assert [step.stage for step in seen] == sorted(step.stage for step in seen)
     assert {step.stage for step in seen} == {"planning presets", "simulating"}
-    assert all(0 <= step.done <= step.total for step in seen) and seen[-1].done == seen[-1].total
+    assert all(0 <= step.done <= step.total for step in seen)
+    assert seen[-1].done == seen[-1].total
     for stage in ("planning presets", "simulating"):
 
         def stop(step, stage=stage):

@@ -493,7 +493,9 @@ mod tests {
             let (ring, slots) = (encoder.parameters().ring(), encoder.parameters().slots());
             let real = ring.kind() == RingKind::ConjugateInvariant;
             let basis = ring.switching_basis(encoder.parameters().basis(4));
-            for (run, length) in [(16, slots / 16), (16, 4), (64, slots / 64), (slots / 2, 2), (slots / 4, 1)] {
+            for (run, length) in
+                [(16, slots / 16), (16, 4), (64, slots / 64), (slots / 2, 2), (slots / 4, 1), (slots, 1)]
+            {
                 let value = |k: usize| Complex64::new((k as f64).sin(), if real { 0.0 } else { (k as f64).cos() });
                 let values: Vec<Complex64> = (1..=length).map(value).collect();
                 let scale = 2f64.powi(30);

@@ -80,7 +80,7 @@ impl Ring {
     /// a transform of these coefficients alone, with the roots of the first stages, has the distinct values.
     ///
     /// # Errors
-    /// If `run` is no power of two from [`SubringPoly::MIN_RUN`] to half the degree, there are not `n / run`
+    /// If `run` is no power of two from [`SubringPoly::MIN_RUN`] to the degree, there are not `n / run`
     /// coefficients, `log2_bound` is above 126, or a coefficient is not below `2^log2_bound` in magnitude.
     pub fn evaluate_subring_f64(
         &self,
@@ -89,8 +89,8 @@ impl Ring {
         basis: Basis,
         run: usize,
     ) -> Result<SubringPoly, RingError> {
-        if !run.is_power_of_two() || !(SubringPoly::MIN_RUN..=self.degree() / 2).contains(&run) {
-            let needed = "a power of two from 16 to half the degree";
+        if !run.is_power_of_two() || !(SubringPoly::MIN_RUN..=self.degree()).contains(&run) {
+            let needed = "a power of two from 16 to the degree";
             return Err(RingError::Length { what: "a run of equal values", found: run, needed });
         }
         let stride = self.degree() / run;
@@ -112,7 +112,8 @@ impl Ring {
             let target = integer::conversion_target(&table.modulus, sources.len());
             // Limbs are shorter than the vector kernels allow, and the work is small.
             Portable.convert(&sources, &[target], &mut [&mut *values]);
-            if self.kind() == RingKind::ConjugateInvariant {
+            // A constant is no sum of powers and their inverses.
+            if self.kind() == RingKind::ConjugateInvariant && stride > 1 {
                 Portable.fold(&table.modulus, table.modulus.shoup(table.imaginary), values);
             }
             Portable.ntt_forward(table, &mut [values]);
@@ -144,7 +145,7 @@ mod tests {
                 let literal = RingLiteral { degree: 512, kind, chain, terminal: vec![], special, digit_len: 2 };
                 let ring = Ring::new(literal, backend).unwrap();
                 let basis = Basis::chain(3).with_special();
-                for run in [16, 32, 128, 256] {
+                for run in [16, 32, 128, 256, 512] {
                     let mut whole = vec![0.0; 512];
                     whole.iter_mut().step_by(run).enumerate().for_each(|(k, x)| *x = ((k + 1) as f64).sin() * 1e18);
                     let short: Vec<f64> = whole.iter().step_by(run).copied().collect();
@@ -157,7 +158,7 @@ mod tests {
                     ring.evaluate_subring_f64(&vec![2f64.powi(50); count], bound, basis, run).is_err()
                 };
                 assert!(refused(32, 40, 16), "a coefficient above the bound");
-                assert!(refused(31, 60, 16) && refused(64, 60, 8) && refused(1, 60, 512) && refused(32, 127, 16));
+                assert!(refused(31, 60, 16) && refused(64, 60, 8) && refused(1, 60, 1024) && refused(32, 127, 16));
                 assert!(!refused(32, 60, 16));
             }
         }
