@@ -27,7 +27,7 @@ use crate::ranges::Ranges;
 const MOST_ROWS: usize = 8192;
 
 /// Products in the clear for all calibration rows together, at most: some minutes. A few rows are always used.
-const MOST_WORK: usize = 1 << 36;
+const MOST_WORK: u64 = 1 << 36;
 const LEAST_ROWS: usize = 128;
 
 /// Parts of the rows for cross-validation.
@@ -150,8 +150,9 @@ impl Design {
             Step::Affine { terms, .. } => terms.iter().map(|(_, matrix)| matrix.nonzero()).sum(),
             _ => 0,
         };
-        let work = self.network.steps.iter().map(entries).sum::<usize>().max(1);
-        Ok(self.network.check_rows(calibration)?.min(MOST_ROWS).min((MOST_WORK / work).max(LEAST_ROWS)))
+        let work = self.network.steps.iter().map(entries).sum::<usize>().max(1) as u64;
+        let rows = usize::try_from(MOST_WORK / work).unwrap_or(MOST_ROWS).max(LEAST_ROWS);
+        Ok(self.network.check_rows(calibration)?.min(MOST_ROWS).min(rows))
     }
 
     /// The map of `value` fitted again, if that is worthwhile.
