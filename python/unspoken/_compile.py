@@ -82,7 +82,7 @@ def compile(  # noqa: A001 - the name of the command
     NotFittedError
         If an estimator was not trained.
     KeyboardInterrupt
-        On Control-C, within about a second.
+        On Control-C. It ends at the next step of the work: within about a second, or some of a large network.
 
     Examples
     --------

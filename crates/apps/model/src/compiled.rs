@@ -76,7 +76,7 @@ impl CompiledModel {
         let tables = interface.encoded(calibration)?;
         let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
         let ranges = Ranges::of(&network, &tables)?;
-        let design = Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables)?;
+        let design = Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables, cancel)?;
         let choice = choose_with(&design, &tables, wishes, progress, cancel)?;
         let simulation = choice.simulation;
         if !simulation.approximation.is_finite() {

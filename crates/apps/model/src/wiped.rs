@@ -1,13 +1,20 @@
 //! Arrays of secret numbers.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use ndarray::{Array, Dimension};
 use zeroize::Zeroize;
 
-/// Arrays of secret numbers, such as rows and decrypted results. They are wiped when dropped.
-#[derive(Clone, Debug, PartialEq)]
+/// Arrays of secret numbers, such as rows and decrypted results. They are wiped when dropped and not printed.
+#[derive(Clone, PartialEq)]
 pub struct WipedArrays<A: Zeroize, D: Dimension>(Vec<Array<A, D>>);
+
+impl<A: Zeroize, D: Dimension> fmt::Debug for WipedArrays<A, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WipedArrays({} arrays)", self.0.len())
+    }
+}
 
 impl<A: Zeroize, D: Dimension> From<Vec<Array<A, D>>> for WipedArrays<A, D> {
     fn from(arrays: Vec<Array<A, D>>) -> Self {
@@ -58,7 +65,7 @@ mod tests {
         let columns = Array2::from_shape_fn((2, 3), |(row, column)| (3 * row + column) as f64).reversed_axes();
         let mut arrays = WipedArrays::from(vec![array![[1.0, 2.0]], columns]);
         arrays.zeroize();
-        assert!(arrays.iter().flatten().all(|number| *number == 0.0), "{arrays:?}");
+        assert!(arrays.iter().flatten().all(|number| *number == 0.0), "{:?}", arrays.0);
         assert_eq!(arrays.iter().map(|array| array.dim()).collect::<Vec<_>>(), [(1, 2), (3, 2)]);
     }
 }

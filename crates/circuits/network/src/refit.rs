@@ -14,8 +14,12 @@
 mod dense;
 mod scale;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
+use unspoken_ckks::CkksError;
+use unspoken_rlwe::RlweError;
 
 use crate::design::{Activation, Design, Options};
 use crate::encoding::Encoding;
@@ -56,15 +60,16 @@ impl Design {
     /// get new weights; results of other maps get factors and shifts. [`Design::network`] has the new weights,
     /// [`Design::original`] those of before. Of many rows of a large network only the first are used.
     ///
-    /// `ranges` and `options` are those of the design.
+    /// `ranges` and `options` are those of the design. It takes up to minutes; raising `cancel` ends it.
     ///
     /// # Errors
-    /// If the tables do not fit, or as for [`Design::new`].
+    /// If the tables do not fit, as for [`Design::new`], or [`RlweError::Interrupted`] if it was cancelled.
     pub fn refitted(
         &self,
         ranges: &Ranges,
         options: &Options,
         calibration: &[ArrayView2<'_, f64>],
+        cancel: &AtomicBool,
     ) -> Result<Self, NetworkError> {
         let rows = self.rows_for(calibration)?;
         let inexact = self.inexact();
@@ -76,6 +81,9 @@ impl Design {
         // All values of the network in the clear, and with polynomials and the maps that were fitted again.
         let (mut clear, mut near) = (Vec::<Array2<f64>>::new(), Vec::<Array2<f64>>::new());
         for (index, step) in self.network.steps.iter().enumerate().take(last + 1) {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(CkksError::from(RlweError::Interrupted).into());
+            }
             let value = ValueId(index);
             if let Step::Input { .. } = step {
                 // Checked: there is a table for each input.

@@ -1,5 +1,7 @@
 //! Maps that are fitted again to what polynomials give them.
 
+use std::sync::atomic::AtomicBool;
+
 use ndarray::{Array2, ArrayView2, s};
 use unspoken_network::{Design, Function, Network, NetworkBuilder, Options, Program, Ranges, SparseMatrix, Step};
 
@@ -31,7 +33,10 @@ fn related(count: usize, size: usize, seed: usize) -> Array2<f64> {
 fn designs(network: &Network, table: ArrayView2<'_, f64>, options: &Options) -> [Design; 2] {
     let ranges = Ranges::of(network, &[table]).unwrap();
     let before = Design::new(network, &ranges, options).unwrap();
-    let after = before.refitted(&ranges, options, &[table]).unwrap();
+    let after = before.refitted(&ranges, options, &[table], &AtomicBool::new(false)).unwrap();
+    let cancelled = before.refitted(&ranges, options, &[table], &AtomicBool::new(true));
+    let has_polynomials = before.approximations().iter().any(|step| step.largest > 0.0);
+    assert_eq!(cancelled.is_err_and(|error| error.is_cancelled()), options.refit && has_polynomials);
     [before, after]
 }
 
