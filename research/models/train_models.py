@@ -44,7 +44,7 @@ OPSET = 17
 HIDDEN = (128, 128, 128)
 CALIBRATION_IMAGES, EPOCHS, BATCH = 2048, 4, 64
 # Of the residual network: images of an epoch, so that it trains within some minutes on two cores.
-RESNET_IMAGES, RESNET_EPOCHS = 10_000, 2
+RESNET_IMAGES, RESNET_EPOCHS = 20_000, 5
 
 
 def breast_cancer():

@@ -18,6 +18,11 @@ const ROOM: f64 = 1.05;
 /// Name of the circuit, for people.
 const PLAN: &str = "network";
 
+/// The largest magnitude of a slot that a sound answer decrypts to.
+pub(crate) fn answer_bound(program: &Program) -> f64 {
+    program.outputs().iter().map(Port::bound).fold(0.0, f64::max) * ROOM
+}
+
 /// A model that never sees a row.
 pub struct ModelServer {
     encoder: Encoder,
@@ -38,7 +43,7 @@ impl ModelServer {
 
     /// The description of a program of the model.
     pub(crate) fn describes(model: &CompiledModel, program: &Program) -> Result<Description, ModelError> {
-        let bound = program.outputs().iter().map(Port::bound).fold(0.0, f64::max) * ROOM;
+        let bound = answer_bound(program);
         let (id, keys) = (model.id().to_bytes(), program.key_plan().clone());
         let vectors = program.outputs().iter().map(|port| port.layout().vectors()).sum();
         let header = CkksHeader::new(PROTOCOL, program.parameters(), &id, keys, PLAN.into(), bound)

@@ -418,6 +418,24 @@ fn a_model_in_the_clear_answers_the_rows_that_it_can() {
 }
 
 #[test]
+fn results_outside_their_range_are_no_answer() {
+    let model = Network::load(&file("mlp-21.onnx")).unwrap();
+    // All numbers of a row are equal: in other rows the arguments of functions leave their ranges.
+    let size = model.inputs()[0].shape.iter().product();
+    let calibration = Array2::from_shape_fn((100, size), |(row, _)| row as f64 / 50.0 - 1.0);
+    let wishes =
+        Wishes { presets: vec!["insecure_n11_depth12_scale40".to_owned()], rows: Some(8), ..Wishes::default() };
+    let compiled = CompiledModel::compile(&model, &[calibration.view()], Options::default(), &wishes).unwrap();
+    let simulated = compiled.simulated().unwrap();
+    let signs = |row: usize| (0..size).map(|i| if row >> i & 1 == 1 { 1.0 } else { -1.0 }).collect();
+    let asked: Vec<Row> = (0..1 << size.min(6)).map(|row| Row::new(vec![signs(row)])).collect();
+    let answers = simulated.predict(&asked).unwrap();
+    assert!(answers[0].is_ok(), "a row like those of the calibration");
+    let problems: Vec<String> = answers.iter().filter_map(|answer| Some(answer.as_ref().err()?.to_string())).collect();
+    assert!(!problems.is_empty() && problems.iter().all(|text| text.contains("larger margin")), "{problems:?}");
+}
+
+#[test]
 fn indices_are_checked() {
     let model = Network::load(&file("embedding-18.onnx")).unwrap();
     let mut served = serve(&compile(&model, Options::default()).unwrap());

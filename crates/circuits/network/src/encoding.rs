@@ -3,8 +3,9 @@
 use crate::ranges::Interval;
 
 /// Smallest radius of an element before a function, as a part of the largest radius of its value: an element that
-/// hardly varies in the calibration rows may vary more in others.
-const FLOOR: f64 = 1.0 / 16.0;
+/// hardly varies in the calibration rows may vary more in others. With a sixteenth, 33 of 1,024 pictures leave the
+/// ranges of a ResNet-20 so far that polynomials of degree 62 grow without bound; with a quarter, none do.
+const FLOOR: f64 = 1.0 / 4.0;
 
 /// The slots of a value: element `e` is `middle[e] + radius[e] * slot`, so that slots are from -1 to 1 in the ranges.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn elements_that_do_not_vary_get_a_radius_that_fits_the_others() {
         let ranges = [(0.0, 0.0), (-1e-6, 1e-6), (2.0, 2.0)].map(|(low, high)| Interval { low, high });
-        assert_eq!(Encoding::each(&ranges[..2], 2.0).floored().radius, [2e-6 / 16.0, 2e-6]);
+        assert_eq!(Encoding::each(&ranges[..2], 2.0).floored().radius, [2e-6 / 4.0, 2e-6]);
         assert_eq!(Encoding::each(&ranges, 2.0).separate().radius, [1.0, 2e-6, 2.0]);
         assert_eq!(Encoding::symmetric(&[0.0, 0.0], 2.0).floored().radius, [1.0, 1.0]);
         let common = Encoding::common(Interval { low: 1.0, high: 3.0 }, 1, 1.5, false);

@@ -31,7 +31,7 @@ use crate::ranges::Ranges;
 const MOST_ROWS: usize = 8192;
 
 /// Products in the clear for all calibration rows together, at most: some minutes. A few rows are always used.
-const MOST_WORK: u64 = 1 << 36;
+const MOST_WORK: u64 = 1 << 35;
 const LEAST_ROWS: usize = 128;
 
 /// Parts of the rows for cross-validation.
