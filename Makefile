@@ -162,11 +162,25 @@ storm:
 	done; \
 	test -z "$$failed" || { echo "failed$$failed"; exit 1; }
 
-# The tables of docs/benchmarks.md.
+# Measures everything, which takes hours: rows of docs/benchmarks, and docs/benchmarks.md and docs/compare.md from them.
+# The targets below measure some sections, and the others stay.
 benchmarks: build-bench data
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN))
 
-# Only the tables of the lookup paper, compared with its numbers; the other sections of the document stay.
+# Makes these pages and their plots from the recorded rows, without measuring.
+.PHONY: benchmarks-render benchmarks-quick tables-engine
+benchmarks-render:
+	$(PYTHON) research/tables/benchmarks.py --render
+
+# Every suite in its quick form and some full parts, beside the recorded rows: 20 minutes on two cores. Writes nothing.
+benchmarks-quick: build-bench data
+	$(PYTHON) research/tables/quick.py $(dir $(BIN))
+
+# The engine beside OpenFHE and Lattigo (`make peers`). Needs 20 GB of memory for their bootstraps.
+tables-engine: build-bench
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) engine bootstrap
+
+# The lookup paper's tables, compared with its numbers.
 tables-lookup: build-bench data
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) lookup
 
@@ -177,7 +191,7 @@ tables-matrix: build-bench data/mnist
 data/mnist:
 	$(PYTHON) scripts/fetch_data.py mnist
 
-# Client encryption compared with SEAL (`make peers`) and with the paper's Tables 1 and 2; the other sections stay.
+# Client encryption compared with SEAL (`make peers`) and with the paper's Tables 1 and 2.
 tables-encrypt: build-bench data/tables
 	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
 
@@ -229,6 +243,16 @@ data/movie-reviews:
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid
+
+# The pages of docs, README.md and what they link to as a site in target/site, for any server of files. Links that lead
+# nowhere end it. Needs Python 3.11.5 or newer.
+.PHONY: docs
+SITE := .peers/site
+docs:
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --requirement scripts/site.txt
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build
+	@echo "now: $(PYTHON) -m http.server --directory target/site"
 
 # The figures of docs/permutations.md.
 FIGURES := transpose-8 sigma-8 tau-8 columns-4 rows-4

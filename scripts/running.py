@@ -14,10 +14,10 @@ STORY = "Tom and Mia went to the park. They saw a dog with a long tail, and the 
 
 
 @contextmanager
-def serving(binary: Path, home: Path, *options: str | Path) -> Iterator[str]:
+def serving(binary: Path, home: Path, *options: str | Path, listen: str = "127.0.0.1:0") -> Iterator[str]:
     """A running service with its state and its log in a directory; its URL."""
     log_file = home / "service.log"
-    command = [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", home / "data", *options]
+    command = [binary, "serve", "--listen", listen, "--data-dir", home / "data", *options]
     with log_file.open("a") as log:
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=log, text=True)
     try:

@@ -192,6 +192,29 @@ def test_keys_outlive_the_disk_of_a_gateway(saved: Path, home: Path, network: An
         assert asked.usage.key_bytes == 0
 
 
+@pytest.mark.usefixtures("started")
+def test_a_compiled_model_is_served(home: Path) -> None:
+    datasets, linear_model = (pytest.importorskip(f"sklearn.{name}") for name in ("datasets", "linear_model"))
+    pytest.importorskip("skl2onnx", reason='models of scikit-learn need `pip install "unspoken[models]"`')
+    rows, kinds = datasets.load_iris(return_X_y=True)
+    estimator = linear_model.LogisticRegression(max_iter=1000).fit(rows, kinds)
+    model = unspoken.compile(estimator, rows, batch=64)
+    model.save(home / "flowers")
+    offer = cluster.Offer("model", home / "flowers", replicas=2)
+    listen = f"127.0.0.1:{free_port()}"
+    with cluster.serve([offer], listen=listen, data_dir=home / "data", name="flowers") as service:
+        asked = unspoken.ModelClient(service.url, state_dir=home / "state", progress=False)
+        # Three queries.
+        labels = asked.predict(rows)
+        assert asked.application == "model"
+        assert (labels == model.predict(rows)).mean() > 0.98
+        assert (labels == estimator.predict(rows)).mean() > 0.95
+        kill("ServeReplica")
+        assert np.array_equal(asked.predict(rows[:3]), estimator.predict(rows[:3]))
+        assert asked.classes_ is not None
+        assert list(asked.classes_) == [0, 1, 2]
+
+
 def record(number: int, version: int = 1) -> str:
     return f"{version} {number} " + "x" * 1900
 
@@ -370,7 +393,7 @@ def test_helpers_compute_parts_of_a_language_model_through_kills(
         ({"cpus": 0}, "1 or more"),
         ({"kind": "sums", "replicas": 2}, "its state is in that replica"),
         ({"gpus": 2}, "0 to 1"),
-        ({"kind": "sums", "gpus": 1}, "needed one of chat, digits, pir"),
+        ({"kind": "sums", "gpus": 1}, "needed one of chat, digits, model, pir"),
     ],
 )
 def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:

@@ -798,6 +798,39 @@ def test_asks_a_model_by_the_form_of_its_inputs(context: Any, binary: Path, mode
     wire.close()
 
 
+def test_a_question_outside_its_range_leaves_the_answers_to_the_others(context: Any, model_service: Service) -> None:
+    page = opened(context, model_service.url)
+    script = """async (rows) => {
+        const { Service, UnansweredError, UnspokenError } = await import("./index.js");
+        let queries = 0;
+        const onRequest = ({ purpose }) => { queries += purpose === "query" ? 1 : 0; };
+        const service = await Service.open(location.origin, { onRequest });
+        const iris = await service.application("model/iris");
+        const asked = [];
+        for (const some of rows) {
+            const before = queries;
+            const questions = some.map((X) => ({ inputs: { X } }));
+            const told = await iris.ask(questions).catch((error) => error);
+            const labels = told.answers.map((answer) => answer?.outputs[0].values[0] ?? null);
+            const isError = told instanceof UnansweredError && told instanceof UnspokenError;
+            asked.push({ labels, isError, errors: told.errors ?? null, queries: queries - before });
+        }
+        const gives = iris.info.model.outputs.map(({ gives }) => gives);
+        service.close();
+        return { asked, gives };
+    }"""
+    inside, outside = [5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 99.25]
+    told = page.evaluate(script, [[inside, inside, inside], [inside, outside, inside]])
+    assert told["gives"] == ["labels", "probabilities"]
+    complete, other = told["asked"]
+    assert complete == {"labels": ["setosa"] * 3, "isError": False, "errors": None, "queries": 3}
+    assert (other["labels"], other["isError"], other["queries"]) == (["setosa", None, "setosa"], True, 3)
+    first, problem, last = other["errors"]
+    assert first is None
+    assert last is None
+    assert problem.startswith('input "X": found a number outside in element 3 ("petal width")')
+
+
 def test_asks_a_model_by_a_long_row_and_by_indices(context: Any, binary: Path, model_service: Service) -> None:
     page = opened(context, model_service.url)
     digits = named(page, "model/digits")

@@ -11,7 +11,8 @@ from unspoken import _unspoken
 from unspoken._model_values import (
     ModelInput,
     ModelOutput,
-    by_name,
+    Reader,
+    answered,
     described,
     element_names,
     input_tables,
@@ -19,7 +20,7 @@ from unspoken._model_values import (
     warn_of_moved,
 )
 from unspoken._onnx_sources import onnx_model
-from unspoken._predictor import Predictor, Reader
+from unspoken._predictor import Predictor
 
 
 def compile(  # noqa: A001 - the name of the command
@@ -31,7 +32,9 @@ def compile(  # noqa: A001 - the name of the command
     margin: float = 1.25,
     kink_bits: float = 9.0,
     smooth_bits: float = 12.0,
+    keep_weights: bool = False,
     memory_mib: int = 8192,
+    progress: bool | Callable[[_unspoken.Progress], object] = True,
 ) -> CompiledModel:
     """Compile a model for private predictions, as ``unspoken compile`` does.
 
@@ -54,8 +57,13 @@ def compile(  # noqa: A001 - the name of the command
         Precision of functions with a kink, such as ReLU: the mean error over the calibration, as bits of their range.
     smooth_bits : float
         Precision of smooth functions: the largest error, as bits of their range.
+    keep_weights : bool
+        Serve all weights as they are. Otherwise layers are fitted again to what polynomials give them, where that makes
+        results more precise: dense ones get new weights, others a factor and a shift for each result.
     memory_mib : int
         Memory of weights, keys of one client, and one run, at most, in MiB.
+    progress : bool or callable
+        `True` draws bars on standard error if that is a terminal; a callable is called with a `Progress`.
 
     Returns
     -------
@@ -74,7 +82,7 @@ def compile(  # noqa: A001 - the name of the command
     NotFittedError
         If an estimator was not trained.
     KeyboardInterrupt
-        On Control-C. Work that was begun ends by itself.
+        On Control-C. It ends at the next step of the work: within about a second, or some of a large network.
 
     Examples
     --------
@@ -92,11 +100,12 @@ def compile(  # noqa: A001 - the name of the command
         "margin": margin,
         "kink_bits": kink_bits,
         "smooth_bits": smooth_bits,
+        "keep_weights": keep_weights,
         "memory_mib": memory_mib,
     }
     read, rows = onnx_model(model, X)
     inputs = [ModelInput(name, tuple(shape), table_rows) for name, shape, table_rows in read.inputs]
-    compiled = read.compile(input_tables(rows, inputs), options)
+    compiled = read.compile(input_tables(rows, inputs), options, progress)
     return CompiledModel(compiled.with_elements(element_names(rows, inputs)))
 
 
@@ -168,7 +177,7 @@ class CompiledModel(Predictor):
         listed, moved = listed_rows(rows, inputs, clip=clip)
         answers = self._model.predict(listed)
         warn_of_moved(moved)
-        return read(by_name(outputs, [answers]))
+        return answered(outputs, [answers], read)
 
     def _describe(self) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
         return described(self._model.facts())

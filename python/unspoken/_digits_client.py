@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._client_base import PreparingClient, ServiceOptions
+from unspoken._client_base import PreparingClient
 from unspoken._digits import image_rows
 from unspoken._sharing import refuse_uncertain
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class DigitsClient(PreparingClient):
@@ -43,9 +40,6 @@ class DigitsClient(PreparingClient):
     """
 
     _kind = "digits"
-
-    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
-        super().__init__(url, **options)
 
     def recognise(self, images: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Recognise digits without revealing the images.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from unspoken import _unspoken
-from unspoken._client_base import PreparingClient, ServiceOptions
-from unspoken._model_values import ModelInput, ModelOutput, by_name, described, listed_rows, warn_of_moved
-from unspoken._predictor import Predictor, Reader
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from unspoken._client_base import PreparingClient
+from unspoken._model_values import ModelInput, ModelOutput, Reader, answered, described, listed_rows, warn_of_moved
+from unspoken._predictor import Predictor
 
 
 class ModelClient(Predictor, PreparingClient):
@@ -45,9 +42,6 @@ class ModelClient(Predictor, PreparingClient):
 
     _kind = "model"
 
-    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
-        super().__init__(url, **options)
-
     def _answer(self, rows: Any, clip: bool, reader: Callable[[Sequence[ModelOutput]], Reader]) -> Any:
         with self._use_connection() as connection:
             inputs, outputs = described(connection.facts())
@@ -55,7 +49,7 @@ class ModelClient(Predictor, PreparingClient):
             listed, moved = listed_rows(rows, inputs, clip=clip)
             answers, _ = connection.ask(listed, None, self._progress)
             warn_of_moved(moved)
-            return read(by_name(outputs, [answers]))
+            return answered(outputs, [answers], read)
 
     def _describe(self) -> tuple[tuple[ModelInput, ...], tuple[ModelOutput, ...]]:
         with self._use_connection() as connection:
@@ -67,4 +61,4 @@ class ModelClient(Predictor, PreparingClient):
 
     def _joined(self, connection: _unspoken.Connection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return the outputs by name."""
-        return by_name(described(connection.facts())[1], read)
+        return answered(described(connection.facts())[1], read)

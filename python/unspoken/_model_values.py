@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Callable, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken._callers import warn_caller
-from unspoken.errors import ArgumentError
+from unspoken.errors import ArgumentError, UnansweredError
 
 Table = npt.NDArray[np.float64]
+Answers = dict[str, npt.NDArray[Any]]
+# What a method returns, from the answers; made for the outputs of the model before anything is asked.
+Reader = Callable[[Answers], Any]
+
+# Rows without an answer that a message names.
+NAMED = 8
 
 
 class ClipWarning(UserWarning):
@@ -60,14 +66,14 @@ class ModelOutput:
     shape : tuple of int
         Of a row.
     gives : str
-        ``"labels"``, ``"probabilities"`` or ``"numbers"``.
+        ``"labels"``, ``"probabilities"``, ``"log_probabilities"`` or ``"numbers"``, as the service says.
     labels : ndarray or None
         The labels that the model names, of its classes.
     """
 
     name: str
     shape: tuple[int, ...]
-    gives: Literal["labels", "probabilities", "numbers"]
+    gives: Literal["labels", "probabilities", "log_probabilities", "numbers"]
     labels: npt.NDArray[Any] | None
 
 
@@ -141,8 +147,48 @@ def _clipped(tables: Sequence[Table], inputs: Sequence[ModelInput]) -> tuple[lis
     return inside, moved
 
 
-def by_name(outputs: Sequence[ModelOutput], read: Iterable[Sequence[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Return the answers to all rows, joined query after query, by the names of outputs."""
+def answered(
+    outputs: Sequence[ModelOutput],
+    read: Sequence[tuple[int, Sequence[Any], dict[int, str]]],
+    reader: Reader = lambda answers: answers,
+) -> Any:
+    """Return what `reader` makes of the answers to all rows. `read` has what the compiled module read of each query.
+
+    Raises
+    ------
+    UnansweredError
+        If rows have none; it has what `reader` makes of the answers to the others.
+
+    Examples
+    --------
+    >>> y = ModelOutput("y", (), "numbers", None)
+    >>> answered([y], [(2, [np.ones(2)], {}), (1, [np.zeros(1)], {})])
+    {'y': array([1., 1., 0.])}
+    >>> try:
+    ...     answered([y], [(2, [np.ones(2)], {}), (2, [np.zeros(1)], {1: "far outside"})])
+    ... except UnansweredError as error:
+    ...     print(error.answers["y"], error.rows, error.errors)
+    [1. 1. 0.] [0 1 2] {3: 'far outside'}
+    """
+    errors: dict[int, str] = {}
+    count = 0
+    for rows, _, problems in read:
+        errors.update((count + row, problem) for row, problem in problems.items())
+        count += rows
+    answers = reader(_by_name(outputs, [arrays for _, arrays, _ in read]))
+    if errors:
+        named = "; ".join(f"row {row}, {problem}" for row, problem in list(errors.items())[:NAMED])
+        more = f"; and {len(errors) - NAMED} more" if len(errors) > NAMED else ""
+        message = (
+            f"found {len(errors)} of {count} rows without an answer; this error has the answers to the others. Do not "
+            f"ask a service again because of it: {named}{more}"
+        )
+        raise UnansweredError(message, answers, np.setdiff1d(np.arange(count), list(errors)), errors)
+    return answers
+
+
+def _by_name(outputs: Sequence[ModelOutput], read: Iterable[Sequence[Any]]) -> Answers:
+    """Return the answers joined query after query, by the names of outputs."""
     parts = list(zip(*read))
     return {each.name: np.concatenate([_array(part, each.shape) for part in own]) for each, own in zip(outputs, parts)}
 

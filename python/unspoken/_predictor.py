@@ -9,12 +9,8 @@ from typing import Any, Callable
 import numpy as np
 import numpy.typing as npt
 
-from unspoken._model_values import ModelInput, ModelOutput
+from unspoken._model_values import Answers, ModelInput, ModelOutput, Reader
 from unspoken.errors import ArgumentError
-
-Answers = dict[str, npt.NDArray[Any]]
-# What a method returns, from the answers; made for the outputs of the model before anything is asked.
-Reader = Callable[[Answers], Any]
 
 
 class Predictor(ABC):
@@ -52,9 +48,11 @@ class Predictor(ABC):
         Raises
         ------
         ArgumentError
-            If rows have another form than the model needs: nothing was sent. Or if a number is outside its range, or
-            missing: a client asks as if it were inside, so that the service cannot see it, and then names rows, inputs
-            and elements. Do not ask again because of this.
+            If rows have another form than the model needs: nothing was sent.
+        UnansweredError
+            If a number is outside its range, or missing: a client asks as if it were inside, so that the service cannot
+            see it. The error names rows, inputs and elements, and has the answers to all other rows. Do not ask again
+            because of it.
 
         Examples
         --------
@@ -75,12 +73,15 @@ class Predictor(ABC):
         -------
         ndarray
             Of a classifier, shape (rows,): the labels of the model, or the numbers of the classes if it has only
-            probabilities. Otherwise its numbers: shape (rows,), or with several for a row (rows, ...).
+            probabilities or their logarithms. Otherwise its numbers: shape (rows,), or with several for a row
+            (rows, ...).
 
         Raises
         ------
         ArgumentError
             As for `ask`, or if the model has several outputs and none of labels.
+        UnansweredError
+            As for `ask`; it has the labels or numbers of all other rows.
 
         Examples
         --------
@@ -107,6 +108,8 @@ class Predictor(ABC):
         ------
         ArgumentError
             As for `ask`, or if the model gives no probabilities: a regression, a support vector machine.
+        UnansweredError
+            As for `ask`; it has the probabilities of all other rows.
 
         Examples
         --------
@@ -138,8 +141,13 @@ def _only(outputs: Sequence[ModelOutput], gives: str) -> ModelOutput | None:
     return found[0] if len(found) == 1 else None
 
 
+def _likely(outputs: Sequence[ModelOutput]) -> ModelOutput | None:
+    """Return the output of probabilities, or of their logarithms, if there is exactly one."""
+    return _only(outputs, "probabilities") or _only(outputs, "log_probabilities")
+
+
 def _classes(outputs: Sequence[ModelOutput]) -> npt.NDArray[Any] | None:
-    probabilities = _only(outputs, "probabilities")
+    probabilities = _likely(outputs)
     for each in (_only(outputs, "labels"), probabilities):
         if each is not None and each.labels is not None:
             return each.labels
@@ -147,7 +155,7 @@ def _classes(outputs: Sequence[ModelOutput]) -> npt.NDArray[Any] | None:
 
 
 def _prediction(outputs: Sequence[ModelOutput]) -> Reader:
-    labels, probabilities = _only(outputs, "labels"), _only(outputs, "probabilities")
+    labels, probabilities = _only(outputs, "labels"), _likely(outputs)
     if labels is None and probabilities is not None:
         classes, name = _classes(outputs), probabilities.name
         assert classes is not None
@@ -160,9 +168,11 @@ def _prediction(outputs: Sequence[ModelOutput]) -> Reader:
 
 
 def _probabilities(outputs: Sequence[ModelOutput]) -> Reader:
-    chosen = _only(outputs, "probabilities")
+    chosen = _likely(outputs)
     if chosen is None:
         raise ArgumentError(f"predict_proba: found the outputs {_shown(outputs)}, needed one of probabilities; use ask")
+    if chosen.gives == "log_probabilities":
+        return lambda answers: np.exp(answers[chosen.name])
     return lambda answers: answers[chosen.name]
 
 

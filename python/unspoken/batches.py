@@ -118,6 +118,8 @@ def decrypt(client: PreparingClient, questions: Sequence[Any], path: str | PathL
 
     Raises
     ------
+    UnansweredError
+        If a number of a row is outside its range, or missing: as for `ModelClient.ask`.
     UnspokenError
         If answers are missing, belong to other questions, or were refused; the message says how many, and why the
         first. Do not tell the owner of the files what failed: answers that were changed on purpose may depend on it.

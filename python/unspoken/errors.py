@@ -25,6 +25,7 @@ __all__ = [
     "SumsError",
     "TimedOutError",
     "TrainingError",
+    "UnansweredError",
     "UncertainError",
     "UnknownTokenError",
     "UnreadableAnswerError",
@@ -188,6 +189,38 @@ class ModelError(UnspokenError, ValueError):
 
 class TrainingError(UnspokenError, ValueError):
     """A model cannot be trained, or a table compressed, on these data or options."""
+
+
+class UnansweredError(ArgumentError):
+    """Rows of a model have no answer, because a number is outside its calibrated range, or missing. Others have one.
+
+    The service has answered all of them alike, and cannot see that there is such a row. Do not ask again because of
+    this error: that tells the service.
+
+    Attributes
+    ----------
+    answers : ndarray, or dict of str to ndarray
+        What the method returns, for the rows that have an answer.
+    rows : ndarray of int
+        The numbers of these rows, from 0, in the order of `answers`.
+    errors : dict of int to str
+        For the number of each other row, why it has none: with input and element, and without a value.
+
+    Examples
+    --------
+    >>> try:  # doctest: +SKIP
+    ...     labels = client.predict(rows)
+    ... except unspoken.UnansweredError as error:
+    ...     labels = np.full(len(rows), "unknown", dtype=object)
+    ...     labels[error.rows] = error.answers
+    ...     print(error.errors)
+    """
+
+    def __init__(self, message: str, answers: Any, rows: Any, errors: dict[int, str]) -> None:
+        super().__init__(message)
+        self.answers = answers
+        self.rows = rows
+        self.errors = errors
 
 
 class UncertainError(UnspokenError):

@@ -1,4 +1,4 @@
-"""Measures the client in Chromium and writes docs/browser.md: `make tables-browser`.
+"""Measures the client in Chromium, records the rows and writes docs/browser.md: `make tables-browser`.
 
 `browser_tables.py UNSPOKEN NATIVE`: NATIVE is the example `native` of unspoken-web. Needs the page (`make web`), and
 for the comparison with SEAL node-seal, which `make tables-browser` installs into .peers/npm.
@@ -25,6 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import pages  # noqa: E402
+import records  # noqa: E402
 from browser import (  # noqa: E402
     ask,
     chromium,
@@ -36,6 +38,7 @@ from browser import (  # noqa: E402
     window,
 )
 from page import line, number, paragraph  # noqa: E402
+from records import plain_row  # noqa: E402
 
 TARGET = ROOT / "docs" / "browser.md"
 SEAL = ROOT / ".peers" / "npm" / "node_modules" / "node-seal" / "dist"
@@ -228,6 +231,35 @@ def sizes(rows: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]
     return "\n".join(lines)
 
 
+ABOUT = """\
+The client as a module in a worker of a page, the service on the same machine. Medians of 3 (keys) and 15 (questions)
+repetitions, one case after the other. Native is the same client in a process with one thread, on the fastest kernels of
+the machine. Keys include handing over their bytes. A vector of degree 2^14 is encoded and encrypted under 210 bits of
+modulus with the secret key, beside node-seal in the same browser: ours is a question of digits, with its conversion
+from JavaScript, and the seed of its second half instead of that half.
+"""
+
+
+def recorded(rows: list[Any], first: list[float], seal: float | None) -> list[dict[str, Any]]:
+    """Rows of docs/benchmarks/browser.jsonl."""
+    found = []
+    for name, fast, portable, outside in rows:
+        for step, metric in (("keys", "key_time"), ("encrypt", "encrypt_time"), ("decrypt", "decrypt_time")):
+            for other, baseline in ((portable, "portable kernels"), (outside, "native")):
+                row = plain_row("web", metric, "ms", name, float(fast[step]))
+                ratio = float(other[step]) / float(fast[step])
+                found.append({**row, "baseline": float(other[step]), "baseline_name": baseline, "ratio": ratio})
+        sizes = (fast["info"]["keyBytes"], fast["info"]["queryBytes"], fast["info"]["answerBytes"], fast["memory"])
+        for metric, size in zip(("key_bytes", "query_bytes", "answer_bytes", "module_memory"), sizes):
+            found.append(plain_row("web", metric, "bytes", name, float(size)))
+    found.append(plain_row("web", "first_answer_time", "s", "digits", median(first), visits=len(first)))
+    if seal is not None:
+        ours = float(rows[0][1]["encrypt"])
+        row = plain_row("web", "encrypt_vector_time", "ms", "degree 2^14", ours)
+        found.append({**row, "baseline": seal, "baseline_name": "node-seal", "ratio": seal / ours})
+    return found
+
+
 def document(rows: list[Any], first: list[float], seal: float | None, version: str, turn: str) -> str:
     """The page."""
     module = ROOT / "web" / "site" / "wasm" / "unspoken_web_bg.wasm"
@@ -273,8 +305,12 @@ def main() -> None:
             print(case[0], {step: (fast[step], portable[step]) for step in ("keys", "encrypt", "decrypt")}, flush=True)
         first = [first_digit(browser, url) for _ in range(5)]
         seal, version = seal_time(browser), browser.version
+    section = records.begin("browser", binary, ABOUT)
+    section.version = f"{section.version}, Chromium {version}, headless"
+    section.rows = recorded(rows, first, seal)
     TARGET.write_text(document(rows, first, seal, version, story(binary)))
-    print(f"wrote {TARGET.relative_to(ROOT)}")
+    print(f"wrote {TARGET.relative_to(ROOT)} and {records.write(section).relative_to(ROOT)}")
+    pages.write(records.read_all())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from page import line, number, paragraph
+from page import line, paragraph
 
 NOTES = {
     "encrypt: modes": """\
@@ -45,37 +45,11 @@ TABLE_2 = {
     "exons of human genes": (34424, (1983.6, 1789.4, 493.2, 812.6)),
 }
 
-# Case, prefix of the baseline's name, and target of the speed-up of encryption alone.
-TARGETS = (
-    ("CKKS, pool of the secret's", "SEAL, public key", 20),
-    ("CKKS, pool of a public key's", "SEAL, public key", 20),
-    ("CKKS, seeded", "SEAL, symmetric", 4),
-    ("CKKS, public key", "SEAL, public key", 5),
-)
-
 
 def find(found: list[dict], metric: str, case: str, baseline: str) -> dict | None:
     """The row of a metric, a case and a baseline."""
     rows = (row for row in found if (row["metric"], row["case"], row["baseline_name"]) == (metric, case, baseline))
     return next(rows, None)
-
-
-def targets(found: list[dict]) -> str:
-    """Targets and measured values."""
-    lines = [
-        "### Targets\n",
-        paragraph(
-            "Times faster than SEAL in the same run. The targets are stated for encryption alone; with encoding on "
-            "both sides the ratio is the last column's."
-        ),
-        "| case | SEAL's | target | found | with encoding |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
-    for case, baseline, wanted in TARGETS:
-        rows = [find(found, metric, case, baseline) for metric in ("encrypt", "encode_and_encrypt")]
-        ratios = [number(row["ratio"] if row else None) for row in rows]
-        lines.append(line(case.removeprefix("CKKS, "), baseline.removeprefix("SEAL, "), wanted, *ratios))
-    return "\n".join(lines)
 
 
 def table_one(found: list[dict]) -> str:
@@ -138,4 +112,4 @@ def table_two(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"encrypt: modes": (targets, table_one), "encrypt: tables": (table_two,)}
+TABLES = {"encrypt: modes": (table_one,), "encrypt: tables": (table_two,)}

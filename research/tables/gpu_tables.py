@@ -1,4 +1,4 @@
-"""The section of docs/benchmarks.md on GPUs: what `scripts/gpu_check.sh` wrote on machines that have one."""
+"""The page on GPUs: what `scripts/gpu_check.sh` wrote on machines that have one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from typing import Any
 from page import line as row
 
 RUNS = Path(__file__).resolve().parents[2] / "docs" / "gpu"
-HEADING = "on a GPU"
-
-NONE = """\
-No GPU has run the engine yet. [docs/gpu](gpu/README.md) says what was tested without one, and how to run it on a
-machine that has one. Its results, kept in a folder of `docs/gpu` for each run, would be here.
-"""
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -92,14 +86,16 @@ def retrieval(run: Path) -> str:
     return table(["dense retrieval", "queries a second", "same bits"], rows)
 
 
-def section() -> str:
-    """What devices said, the newest run last."""
-    runs = sorted(path.parent for path in RUNS.glob("*/machine.txt"))
-    if not runs:
-        return NONE
+def runs() -> list[Path]:
+    """The folders of all runs, the newest last."""
+    return sorted(path.parent for path in RUNS.glob("*/machine.txt"))
+
+
+def page() -> str:
+    """What devices said; empty if there was no run."""
     parts = []
-    for run in runs:
-        machine = run.joinpath("machine.txt").read_text().strip()
+    for run in runs():
+        machine = run.joinpath("machine.txt").read_text(encoding="utf-8").strip()
         tables = [bits(run), bootstraps(run), rates(run), passes(run), retrieval(run)]
-        parts += [f"### {run.name}\n", f"```\n{machine}\n```\n", *(text for text in tables if text)]
-    return "\n".join(parts)
+        parts += [f"## {run.name}\n", f"```\n{machine}\n```\n", *(text for text in tables if text)]
+    return "\n".join(["# On a GPU\n", *parts]) if parts else ""

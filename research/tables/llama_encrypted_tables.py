@@ -1,4 +1,4 @@
-"""The sections of docs/benchmarks.md on encrypted language models."""
+"""Tables of encrypted language models, with the figures of the paper (Llama in CKKS)."""
 
 from __future__ import annotations
 
@@ -37,26 +37,6 @@ weights at the true dimensions, and the seconds are **predicted** for one core o
 units of work were measured. A share of a block, with all tokens and the full width but one eighth of the heads and of
 the feed-forward network, is **run** on all cores beside its own prediction.
 """,
-}
-
-# Targets: metric, beginning of the case, beginning of the baseline, whether the ratio or our value counts, at least or
-# at most, and the value.
-TARGETS = {
-    PRODUCTS: (
-        ("rate", "product on coefficients", "", "ours", "at least", 8.0),
-        ("time", "slim polynomial, degree 127", "Paterson", "ratio", "at least", 2.0),
-    ),
-    PASSES: (
-        ("pass_time", "stories260K, 16 tokens, chunk", "", "ours", "at most", 60.0),
-        ("pass_time_by_threads", "stories260K, 16 tokens, chunk 2 again, 2 threads", "", "ratio", "at least", 1.6),
-        ("chain_same_top_token_above_error", "stories260K", "", "ours", "at least", 1.0),
-    ),
-    SMOLLM2: (
-        ("chain_pass_time", "SmolLM2-135M-Instruct, 64 private", "", "ours", "at most", 1800.0),
-        ("chain_pass_time", "SmolLM2-135M-Instruct, 8 private", "", "ours", "at most", 720.0),
-        ("chain_same_top_token_above_error", "SmolLM2-135M-Instruct", "", "ours", "at least", 1.0),
-        ("peak_memory", "this process", "", "ours", "at most", 20e9),
-    ),
 }
 
 # Table 5 of the paper: seconds of the second block on 4 and on 8 RTX 4090 GPUs.
@@ -100,28 +80,6 @@ SHARE_PHASES = {
 }
 
 LAYERS = 32
-
-# Metrics with tables of their own.
-SPECIAL = ("phase_", "predicted_", "block_", "chain_")
-
-
-def targets(heading: str) -> object:
-    """A function that makes the table of the targets of a section."""
-
-    def made(found: list[dict]) -> str:
-        lines = ["### Targets\n", "| what | case | target | found | met |", "| --- | --- | --- | ---: | --- |"]
-        for metric, case, baseline, field, side, wanted in TARGETS[heading]:
-            for row in found:
-                if row["metric"] != metric or not row["case"].startswith(case):
-                    continue
-                if not row["baseline_name"].startswith(baseline) or row[field] is None:
-                    continue
-                good = row[field] >= wanted if side == "at least" else row[field] <= wanted
-                what = f"{metric} ({row['unit']})" if field == "ours" else f"ratio of {metric}"
-                lines.append(line(what, row["case"], f"{side} {number(wanted)}", row[field], "yes" if good else "no"))
-        return "\n".join(lines)
-
-    return made
 
 
 def phases(found: list[dict]) -> str:
@@ -226,18 +184,8 @@ def table_five(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def memory(found: list[dict]) -> str:
-    """Bytes of memory, by use."""
-    lines = ["### Memory, predicted, gigabytes\n", "| pass | for | gigabytes |", "| --- | --- | ---: |"]
-    for row in (row for row in found if row["metric"] == "predicted_memory"):
-        name, _, use = row["case"].rpartition(", ")
-        lines.append(line(name, use, row["ours"] * 1e-9))
-    return "\n".join(lines)
-
-
 TABLES = {
-    PRODUCTS: (targets(PRODUCTS),),
-    PASSES: (targets(PASSES), phases, chains),
-    BLOCKS: (phases, table_five, memory),
-    SMOLLM2: (targets(SMOLLM2), chains),
+    PASSES: (phases, chains),
+    BLOCKS: (phases, table_five),
+    SMOLLM2: (chains,),
 }

@@ -1,4 +1,4 @@
-"""The section of docs/benchmarks.md on language models in the clear and simulated."""
+"""Rows and tables of language models in the clear and simulated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import random
 import re
 import subprocess
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
+
+from records import Section, plain_row
 
 ROOT = Path(__file__).resolve().parents[2]
 CLEAR = "llama: in the clear"
@@ -121,16 +122,32 @@ def cell(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def extremes(report: dict[str, Any]) -> str:
+VARIANT_NAMES = ("original", "prefix", "rotation", "prefix and rotation")
+
+
+def extreme_rows(model: str, report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of Tables 1 and 2."""
+    rows = []
+    for group, what in (("inputs", "input of"), ("outputs", "output of")):
+        for name, values in report[group].items():
+            for variant, called in zip(VARIANTS, VARIANT_NAMES):
+                case = f"{model}, {what} {name}, {called}"
+                rows.append(plain_row("llama", "largest_value", "absolute", case, values[variant]))
+    return rows
+
+
+def extremes(model: str, found: Section) -> str:
     """Tables 1 and 2, beside the paper's."""
     lines = [
-        "| largest absolute value | original | prefix | rotation | both | paper: original | prefix | rotation | both |",
+        "Largest absolute values (Tables 1 and 2)\n",
+        "| of | original | prefix | rotation | both | paper: original | prefix | rotation | both |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for table, what in (("inputs", "input of"), ("outputs", "output of")):
-        for name, values in report[table].items():
-            own = [values[variant] for variant in VARIANTS]
-            lines.append(f"| {what} {name} | " + " | ".join(cell(value) for value in (*own, *PAPER[name])) + " |")
+    cases = [row["case"].split(", ") for row in found.rows if row["metric"] == "largest_value"]
+    for what in dict.fromkeys(what for name, what, _ in cases if name == model):
+        rows = (found.row("largest_value", f"{model}, {what}, {called}") for called in VARIANT_NAMES)
+        values = (*(row["ours"] for row in rows), *PAPER[what.split(" ")[-1]])
+        lines.append(f"| {what} | " + " | ".join(cell(value) for value in values) + " |")
     return "\n".join(lines)
 
 
@@ -142,22 +159,51 @@ def precision_order(item: tuple[str, Any]) -> tuple[int, float, str]:
     return (0 if name == "polynomials alone" else 2), 0.0, name
 
 
-def precisions(simulated: dict[str, Any]) -> str:
+IN_THE_CLEAR = "model in the clear"
+
+
+def precision_rows(model: str, simulated: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of Table 3."""
+    rows = [plain_row("llama", "perplexity", "1", f"{model}, {IN_THE_CLEAR}", simulated["perplexity"])]
+    for name, row in sorted(simulated["precisions"].items(), key=precision_order):
+        case = f"{model}, {name}"
+        if row["perplexity"] is None or row["divergence"] is None:
+            rows.append(plain_row("llama", "perplexity", "1", case, None, diverged=True))
+        else:
+            percent = 100 * (row["perplexity_ratio"] - 1)
+            rows.append(plain_row("llama", "perplexity", "1", case, row["perplexity"], to_clear_percent=percent))
+            rows.append(plain_row("llama", "divergence", "nats", case, row["divergence"]))
+            rows.append(plain_row("llama", "largest_logit_error", "logits", case, row["logit_error"]))
+        rows.append(plain_row("llama", "same_top_token", "%", case, 100 * row["same_top_token"]))
+        count = {"arguments": row["arguments"]} if "arguments" in row else {}
+        rows.append(plain_row("llama", "escapes", "arguments", case, row["escaped"], **count))
+    return rows
+
+
+def precisions(model: str, found: Section) -> str:
     """Table 3."""
     lines = [
+        "Precision (Table 3)\n",
         "| precision | perplexity | to clear | same top token | divergence | largest logit error | escapes |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        f"| model in the clear | {simulated['perplexity']:.4f} | | | | | |",
     ]
-    for name, row in sorted(simulated["precisions"].items(), key=precision_order):
+    for row in found.rows:
+        if row["metric"] != "perplexity" or not row["case"].startswith(f"{model}, "):
+            continue
+        name = row["case"].removeprefix(f"{model}, ")
+        if name == IN_THE_CLEAR:
+            lines.append(f"| {name} | {row['ours']:.4f} | | | | | |")
+            continue
+        metrics = ("same_top_token", "divergence", "largest_logit_error", "escapes")
+        same, divergence, error, escaped = (found.row(metric, row["case"]) for metric in metrics)
         shown = f"`{name}`" if name.startswith("2^") else name
-        if row["perplexity"] is None or row["divergence"] is None:
-            lines.append(f"| {shown} | diverged | | {100 * row['same_top_token']:.2f} % | | | {row['escaped']:,} |")
+        counts = f"{same['ours']:.2f} %", f"{escaped['ours']:,.0f}"
+        if row["ours"] is None:
+            lines.append(f"| {shown} | diverged | | {counts[0]} | | | {counts[1]} |")
             continue
         lines.append(
-            f"| {shown} | {row['perplexity']:.4f} | {100 * (row['perplexity_ratio'] - 1):+.3f} % "
-            f"| {100 * row['same_top_token']:.2f} % | {row['divergence']:.1e} | {row['logit_error']:.3f} "
-            f"| {row['escaped']:,} |"
+            f"| {shown} | {row['ours']:.4f} | {row['params']['to_clear_percent']:+.3f} % | {counts[0]} "
+            f"| {divergence['ours']:.1e} | {error['ours']:.3f} | {counts[1]} |"
         )
     return "\n".join(lines)
 
@@ -167,16 +213,31 @@ def interval(ends: list[float]) -> str:
     return "[" + ", ".join(f"{end:.3g}" for end in ends) + "]"
 
 
-def polynomials(simulated: dict[str, Any]) -> str:
+def polynomial_rows(model: str, simulated: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of Table 4: the highest degree of each, and the layers of all degrees."""
+    rows = []
+    for name, row in simulated["polynomials"].items():
+        degrees = {degree: row["degrees"][degree] for degree in sorted(row["degrees"], key=int)}
+        ends = {"narrowest": row["narrowest"], "widest": row["widest"]}
+        highest = float(max(map(int, degrees)))
+        rows.append(
+            plain_row("llama", "polynomial_degree", "degree", f"{model}, {name}", highest, degrees=degrees, **ends)
+        )
+    return rows
+
+
+def polynomials(model: str, found: Section) -> str:
     """Table 4."""
     lines = [
+        "Polynomials (Table 4)\n",
         "| result | degree (layers) | narrowest interval | widest interval |",
         "| --- | --- | --- | --- |",
     ]
-    for name, row in simulated["polynomials"].items():
-        degrees = sorted((int(degree), layers) for degree, layers in row["degrees"].items())
-        shown = ", ".join(f"{degree} ({layers})" for degree, layers in degrees)
-        lines.append(f"| {name} | {shown} | {interval(row['narrowest'])} | {interval(row['widest'])} |")
+    for row in found.rows:
+        if row["metric"] == "polynomial_degree" and row["case"].startswith(f"{model}, "):
+            params, name = row["params"], row["case"].removeprefix(f"{model}, ")
+            shown = ", ".join(f"{degree} ({layers})" for degree, layers in params["degrees"].items())
+            lines.append(f"| {name} | {shown} | {interval(params['narrowest'])} | {interval(params['widest'])} |")
     return "\n".join(lines)
 
 
@@ -193,8 +254,8 @@ def escapes(simulated: dict[str, Any]) -> str:
     return f"With polynomials alone, {counts} arguments left their intervals: {places}."
 
 
-def measure(binary: Path, setting: Setting) -> str:
-    """The tables of one model."""
+def measure(binary: Path, setting: Setting) -> tuple[list[dict[str, Any]], str]:
+    """The rows of one model, and what is to be known of them."""
     with tempfile.TemporaryDirectory(prefix="unspoken-llama-") as name:
         folder = Path(name)
         calibration, simulation = setting.texts(binary, folder)
@@ -229,24 +290,31 @@ def measure(binary: Path, setting: Setting) -> str:
         f"The rotation changes logits by {report['logit_error']:.1e} of the largest, and perplexity from "
         f"{report['perplexity']['prefix']:.4f} to {report['perplexity']['prefix_and_rotation']:.4f}."
     )
+    rows = extreme_rows(setting.name, report) + precision_rows(setting.name, simulated)
+    return rows + polynomial_rows(setting.name, simulated), f"{setting.name}: {said} {escapes(simulated)}"
+
+
+def absent() -> Path | None:
+    """The first file that is needed and is not there."""
+    return next((path for path in (SMOLLM2, REVIEWS) if not path.exists()), None)
+
+
+def about() -> str:
+    """What was done."""
+    return ABOUT.format(report_tokens=f"{REPORT_TOKENS:,}")
+
+
+def clear(binary: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """All rows, and remarks."""
+    found = [measure(binary, setting) for setting in SETTINGS]
+    return [row for rows, _ in found for row in rows], [said for _, said in found]
+
+
+def tables(found: Section) -> str:
+    """Tables 1 to 4 of each model."""
+    models = dict.fromkeys(row["case"].split(", ")[0] for row in found.rows)
     parts = [
-        f"### {setting.name}",
-        textwrap.fill(said, 120, break_on_hyphens=False),
-        "Tables 1 and 2",
-        extremes(report),
-        "Table 3",
-        precisions(simulated),
-        escapes(simulated),
-        "Table 4",
-        polynomials(simulated),
+        f"### {model}\n\n{extremes(model, found)}\n\n{precisions(model, found)}\n\n{polynomials(model, found)}"
+        for model in models
     ]
     return "\n\n".join(parts)
-
-
-def clear(binary: Path) -> str:
-    """The whole section, without its heading."""
-    for path in (SMOLLM2, REVIEWS):
-        if not path.exists():
-            return f"Not measured: {path.relative_to(ROOT)} is absent; `scripts/fetch_data.py` downloads it.\n"
-    about = ABOUT.format(report_tokens=f"{REPORT_TOKENS:,}")
-    return "\n\n".join([about.rstrip(), *(measure(binary, setting) for setting in SETTINGS)]) + "\n"

@@ -1,4 +1,4 @@
-"""Tables of models of one's own: `make tables-model`.
+"""Rows of models of one's own: `make tables-model`.
 
 The rows of `unspoken-bench model`, beside onnxruntime in the clear and Concrete ML encrypted. Both are in an
 environment of their own (`.peers/concrete-ml`), which also trains the models that are absent
@@ -11,8 +11,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-from page import line
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADING = "own models"
@@ -40,8 +38,9 @@ the digits of MNIST. Seconds are those of a full batch. Errors are parts of the 
 regressions and perceptrons are scikit-learn's, with three hidden layers of 128 and ReLU; the pictures' networks are
 torch's, with averages in place of maxima over windows. LeNet-5 is measured for the largest batch whose weights, keys
 and run fit 10 GiB, and the most bits of precision with which one does. ResNet-20 is trained by hand (`train_models.py
-resnet-20`) on digits with a margin in three equal channels, because no package was found that carries CIFAR-10; it
-needs bootstraps, and more memory than these 10 GiB.
+resnet-20`) on digits with a margin in three equal channels, because no package was found that carries CIFAR-10. It is
+measured once, for one picture within 18 GiB, and two pictures are compared. Most of its weights are encoded at each
+run.
 
 Concrete ML 1.9 trains its own quantised models on the same rows (8 bits for logistic regressions, 4 for perceptrons,
 its defaults) and answers one row at a time on all cores, in turn with a full batch of ours on all cores. Its keys for a
@@ -51,138 +50,6 @@ asked for the perceptron on customers: it could not write the keys within 16 GiB
 without patents; nothing of it is distributed with this repository.
 """,
 }
-
-# Metrics with tables of their own.
-SPECIAL = ("beside_",)
-
-# What the targets are for: case, metric, what, at most (or at least, for parts of 1). All are for two cores.
-TARGETS = (
-    ("breast cancer, logistic regression, all cores", "answer_time", "128 rows, seconds", 0.05),
-    ("breast cancer, logistic regression", "query_bytes", "a query, bytes", 500e3),
-    ("customers, logistic regression, all cores", "answer_time", "128 rows, seconds", 0.05),
-    ("customers, logistic regression", "query_bytes", "a query, bytes", 500e3),
-    ("breast cancer, 3 x 128, 7 bits, all cores", "answer_time", "128 rows, seconds", 1.0),
-    ("breast cancer, 3 x 128, 8 bits, all cores", "answer_time", "128 rows, seconds", 1.0),
-    ("customers, 3 x 128, 7 bits, all cores", "answer_time", "128 rows, seconds", 1.0),
-    ("customers, 3 x 128, 8 bits, all cores", "answer_time", "128 rows, seconds", 1.0),
-    ("digits, LeNet-5 with squares, all cores", "answer_time", "128 images, seconds", 2.0),
-    ("digits, LeNet-5 with ReLU, all cores", "answer_time", "128 images, seconds", 2.0),
-    ("digits, ResNet-20, all cores", "answer_time", "1 image, seconds", 60.0),
-)
-AGREEMENT = 0.995
-
-# Case, who published it, on what, seconds.
-PUBLISHED = (
-    ("ResNet-20, CIFAR-10, one image", "Orion (ASPLOS 2025)", "one CPU thread", 618.0),
-    ("ResNet-20, CIFAR-10, one image", "Cheddar (2024)", "one H100", 1.05),
-)
-
-
-def of(found: list[dict], metric: str, case: str) -> dict | None:
-    """The row of a metric and a case, if it was measured."""
-    return next((row for row in found if (row["metric"], row["case"]) == (metric, case)), None)
-
-
-def value(found: list[dict], metric: str, case: str, side: str = "ours") -> float | None:
-    """A value of such a row."""
-    row = of(found, metric, case)
-    return row[side] if row else None
-
-
-def cases(found: list[dict]) -> list[str]:
-    """The measured cases, in their order."""
-    return [row["case"] for row in found if row["metric"] == "predicted_time"]
-
-
-def targets(found: list[dict]) -> str:
-    """Targets and what was found."""
-    lines = ["### Targets\n", "| model | what | target | found | met |", "| --- | --- | --- | ---: | --- |"]
-    for case, metric, what, most in TARGETS:
-        row, name = of(found, metric, case), case.removesuffix(", all cores")
-        if row is None:
-            lines.append(line(name, what, f"at most {most:,g}", None, "not measured"))
-            continue
-        batch, wanted = row["params"]["batch"], int(what.split()[0]) if what[0].isdigit() else None
-        met = row["ours"] <= most and wanted in (None, batch)
-        why = "yes" if met else "no" if wanted in (None, batch) else f"no: a batch of {batch} was measured"
-        lines.append(line(name, what, f"at most {most:,g}", row["ours"], why))
-    for case in cases(found):
-        same = value(found, "label_agreement", case)
-        met = "yes" if same >= AGREEMENT else "no"
-        lines.append(line(case, "labels of the clear model", f"at least {AGREEMENT}", same, met))
-    for case in cases(found):
-        row = of(found, "result_error", case)
-        met = "yes" if row["ours"] <= row["baseline"] else "no"
-        lines.append(line(case, "error of results", f"at most {row['baseline']:.2g}, predicted", row["ours"], met))
-    return "\n".join(lines)
-
-
-def summary(found: list[dict]) -> str:
-    """One line for each model."""
-    lines = [
-        "### Models\n",
-        "| model | preset | levels | rows | one thread, s | predicted, s | all cores, s | each row, s | encrypt, s "
-        "| decrypt, s | keys, bytes | query, bytes | answer, bytes | weights, bytes | a run, bytes |",
-        "| --- | --- |" + " ---: |" * 13,
-    ]
-    for case in cases(found):
-        row = of(found, "predicted_time", case)
-        params = row["params"]
-        several = value(found, "answer_time", f"{case}, all cores")
-        seconds = (row["ours"], row["baseline"], several, several / params["batch"])
-        client = (value(found, f"{what}_time", case) for what in ("encrypt", "decrypt"))
-        sizes = (value(found, f"{what}_bytes", case) for what in ("key", "query", "answer", "weight", "working"))
-        lines.append(line(case, params["preset"], params["levels"], params["batch"], *seconds, *client, *sizes))
-    return "\n".join(lines)
-
-
-def accuracy(found: list[dict]) -> str:
-    """Accuracy of every way, labels that agree, and errors beside predicted ones."""
-    lines = [
-        "### Accuracy and errors\n",
-        "| model | in the clear | with polynomials | simulated | rows | encrypted | clear on these | rows "
-        "| labels of the clear | noise | bound | error | predicted |",
-        "| --- |" + " ---: |" * 12,
-    ]
-    for case in cases(found):
-        ways = [of(found, "accuracy", f"{case}, {way}") for way in ("in the clear", "with polynomials", "simulated")]
-        last = of(found, "accuracy", f"{case}, encrypted")
-        errors = [of(found, f"{what}_error", case) for what in ("noise", "result")]
-        same = value(found, "label_agreement", case)
-        cells = [*(row["ours"] for row in ways), ways[0]["params"]["rows"], last["ours"], last["baseline"]]
-        cells += [last["params"]["rows"], same, *(row[side] for row in errors for side in ("ours", "baseline"))]
-        lines.append(line(case, *cells))
-    return "\n".join(lines)
-
-
-def concrete(found: list[dict]) -> str:
-    """Ours beside Concrete ML, or why there is none."""
-    beside = [row for row in found if row["metric"].startswith("beside_")]
-    title = "### Beside Concrete ML\n"
-    if not beside:
-        why = ABSENT.read_text().strip() if ABSENT.exists() else "it is not set up"
-        return f"{title}\nNot measured: {why}."
-    what = {
-        "beside_first_row_time": "one row, s",
-        "beside_row_time": "each row of a full batch, s",
-        "beside_key_bytes": "keys, bytes",
-        "beside_query_bytes": "a query, bytes",
-        "beside_query_bytes_a_row": "a query, bytes for each row",
-        "beside_answer_bytes": "an answer, bytes",
-        "beside_accuracy": "accuracy in the clear",
-    }
-    lines = [title, "| model | what | ours | Concrete ML | ratio |", "| --- | --- | ---: | ---: | ---: |"]
-    lines += [line(row["case"], what[row["metric"]], row["ours"], row["baseline"], row["ratio"]) for row in beside]
-    return "\n".join(lines)
-
-
-def published(_found: list[dict]) -> str:
-    """Figures that others published, and nobody ran here."""
-    lines = ["### Published, not run here\n", "| what | published by | on | seconds |", "| --- | --- | --- | ---: |"]
-    return "\n".join([*lines, *(line(*row) for row in PUBLISHED)])
-
-
-TABLES = {HEADING: (targets, summary, accuracy, concrete, published)}
 
 
 def supported() -> str | None:

@@ -80,29 +80,7 @@ TABLE_7 = {
 
 PHASES = ("expansion_time", "selectors_time", "rows_time", "selection_time", "compression_time")
 
-# Metrics that have tables of their own.
-DENSE_PHASES = ("dense_rows_time", "dense_packing_time", "dense_expansion_time", "dense_selection_time")
 PUBLISHED_PHASES = ("published_digits_time", "published_bits_time", "published_conversion_time")
-SPECIAL = (
-    *PHASES,
-    "projected_time",
-    "dense_pass_time",
-    "dense_rate",
-    "dense_answer_time",
-    *DENSE_PHASES,
-    *PUBLISHED_PHASES,
-    "index_expansion_time",
-)
-
-# Targets: metric, case, and maximum.
-TARGETS = (
-    ("answer_time", "256 MB, compact", 5),
-    ("answer_time", "256 MB, bits", 4),
-    ("key_bytes", "compact", 300e6),
-    ("key_bytes", "bits", 300e6),
-    ("response_bytes", "256 MB, compact", 2048),
-    ("memory_per_byte", "256 MB", 16),
-)
 
 
 def find(found: list[dict], metric: str, case: str) -> dict | None:
@@ -114,27 +92,6 @@ def value(found: list[dict], metric: str, case: str) -> float | None:
     """Our value, if it was measured."""
     row = find(found, metric, case)
     return row["ours"] if row else None
-
-
-def targets(found: list[dict]) -> str:
-    """Targets and measured values."""
-    lines = [
-        "### Targets\n",
-        "At most so much, on one thread. The targets are stated for AVX2; the line below says what ran here.\n",
-        "| what | case | target | found | met |",
-        "| --- | --- | ---: | ---: | --- |",
-    ]
-    for metric, case, most in TARGETS:
-        ours = value(found, metric, case)
-        met = "-" if ours is None else "yes" if ours <= most else "no"
-        lines.append(line(metric, case, float(most), ours, met))
-    for size in TABLE_7:
-        row = find(found, "answer_time", f"{size}, packed")
-        if row and row["baseline"]:
-            met = "yes" if row["ours"] <= row["baseline"] else "no"
-            lines.append(line("answer_time", f"{size}, packed, beside Respire", row["baseline"], row["ours"], met))
-    backends = sorted({row["params"]["backend"] for row in found if row["metric"] == "answer_time"})
-    return "\n".join([*lines, f"\nBackend of the answers: {', '.join(backends)}."])
 
 
 def table_seven(found: list[dict]) -> str:
@@ -198,39 +155,6 @@ def projected(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-# Least rate of one query on one thread, GB/s, from this many bytes on; and most bytes of memory for each byte.
-DENSE_RATE, DENSE_FROM, DENSE_MEMORY = 4.0, ("1 GB", "8 GB"), 2.0
-
-
-def dense_targets(found: list[dict]) -> str:
-    """Targets of dense tables and measured values."""
-    lines = ["### Targets\n", "| what | case | target | found | met |", "| --- | --- | --- | ---: | --- |"]
-    for size in DENSE_FROM:
-        ours = value(found, "dense_rate", f"{size}, 1 query")
-        if ours is not None:
-            met = "yes" if ours >= DENSE_RATE else "no"
-            lines.append(line("rate (GB/s)", f"{size}, 1 query, one thread", f"at least {DENSE_RATE:g}", ours, met))
-        memory = value(found, "memory_per_byte", f"{size}, dense")
-        if memory is not None:
-            met = "yes" if memory <= DENSE_MEMORY else "no"
-            lines.append(line("memory_per_byte (bytes)", size, f"at most {DENSE_MEMORY:g}", memory, met))
-    return "\n".join(lines)
-
-
-def dense_passes(found: list[dict]) -> str:
-    """Seconds, rates and phases of passes over dense tables."""
-    lines = [
-        "### Passes\n",
-        "| pass | seconds | GB/s | sums over rows | packing | expansion | selection | reading, s | GB/s read |",
-        "| --- |" + " ---: |" * 8,
-    ]
-    for row in (row for row in found if row["metric"] == "dense_pass_time"):
-        rate = find(found, "dense_rate", row["case"])
-        phases = (value(found, phase, row["case"]) for phase in DENSE_PHASES)
-        lines.append(line(row["case"], row["ours"], rate["ours"], *phases, row["baseline"], rate["baseline"]))
-    return "\n".join(lines)
-
-
 def dense_beside(found: list[dict]) -> str:
     """A single query beside the programs of others."""
     rows = [row for row in found if row["metric"] == "dense_answer_time"]
@@ -264,7 +188,7 @@ def published_expansions(found: list[dict]) -> str:
 
 
 TABLES = {
-    ANSWERS: (targets, table_seven, phases, projected),
-    DENSE: (dense_targets, dense_passes, dense_beside),
+    ANSWERS: (table_seven, phases, projected),
+    DENSE: (dense_beside,),
     PUBLISHED: (published_expansions,),
 }

@@ -1,4 +1,4 @@
-"""Tables of private search: `make tables-search`.
+"""Rows of private search: `make tables-search`.
 
 The rows of `unspoken-bench search`, and what runs outside of it: numpy and faiss in an environment of their own
 (`.peers/search`), and the service and the command over HTTP.
@@ -16,11 +16,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from page import line, paragraph  # noqa: E402
+from records import plain_row  # noqa: E402
 from running import serving  # noqa: E402
 
 COLLECTIONS, MILLION = "search: collections", "search: a million documents"
@@ -81,96 +82,21 @@ clients at a time are a lower bound, since their processes take the cores from t
 documents that came back, of the ten that exact search in numpy finds; queries lie between two documents.
 """
 
-ABSENT = """\
-Not measured: film reviews and cities (nothing here makes vectors of them), and the programs of Tiptoe and Apple.
-"""
+ABSENT = (
+    "Not measured: film reviews and cities (nothing here makes vectors of them), and the programs of Tiptoe and Apple."
+)
 
-# Metrics with tables of their own.
-SPECIAL = ("planner_",)
-
-
-def value(found: list[dict], metric: str, case: str) -> float | None:
-    """Our value, if it was measured."""
-    rows = (row for row in found if (row["metric"], row["case"]) == (metric, case))
-    return next((row["ours"] for row in rows), None)
-
-
-# Targets by collection, on two cores: metric, most or least.
-TARGETS = {
-    "synthetic, 100000 x 384, for 0.98": (("recall", 0.98), ("core_seconds", 0.1)),
-    "synthetic, 1000000 x 384": (
-        ("recall", 0.95),
-        ("core_seconds", 0.6),
-        ("query_bytes", 2e6),
-        ("answer_bytes", 1e6),
-        ("memory_per_coordinate", 3.0),
-    ),
-}
-
-
-def summary(found: list[dict]) -> str:
-    """One line for each collection."""
-    columns = ("recall", "query_bytes", "answer_bytes", "memory", "core_seconds")
-    lines = [
-        "### Collections\n",
-        "| collection | blocks, groups, asked | recall | up, bytes | down, bytes | memory, bytes | core seconds "
-        "| all cores, s | exact search, s |",
-        "| --- | --- |" + " ---: |" * 7,
-    ]
-    for row in (row for row in found if row["metric"] == "core_seconds" and not row["case"].endswith("all cores")):
-        case, params = row["case"], row["params"]
-        shape = f"{params['blocks']}, {params['groups']}, {params['asked']}"
-        clear = next(other["baseline"] for other in found if (other["metric"], other["case"]) == ("answer_time", case))
-        several = value(found, "answer_time", f"{case}, all cores")
-        lines.append(line(case, shape, *(value(found, column, case) for column in columns), several, clear))
-    return "\n".join(lines)
-
-
-def targets(found: list[dict]) -> str:
-    """Targets and measured values; empty if no collection has any."""
-    lines = ["### Targets\n", "| collection | what | target | found | met |", "| --- | --- | --- | ---: | --- |"]
-    for case, wanted in TARGETS.items():
-        for metric, target in wanted:
-            ours = value(found, metric, case)
-            if ours is not None:
-                at_least = metric == "recall"
-                met = "yes" if (ours >= target if at_least else ours <= target) else "no"
-                lines.append(line(case, metric, f"at {'least' if at_least else 'most'} {target:,g}", ours, met))
-    return "\n".join(lines) if len(lines) > 3 else ""
-
-
-def scaled(found: list[dict]) -> str:
-    """Seconds of the product for larger collections, from those for each document."""
-    lines = [
-        "### Scoring every document, scaled\n",
-        "| documents | ours, s | product in CKKS, s | keys, bytes, ours | theirs | memory, bytes, ours | theirs |",
-        "| ---: |" + " ---: |" * 6,
-    ]
-    by_metric = {row["metric"]: row for row in found if row["metric"].startswith("product_")}
-    each, keys, memory = (by_metric[f"product_{what}"] for what in ("time_per_document", "key_bytes", "memory"))
-    for documents in (each["params"]["documents"], 100_000, 1_000_000):
-        factors = [documents / each["params"][name] for name in ("our_documents", "documents")]
-        seconds = [each[side] * documents / 1e6 for side in ("ours", "baseline")]
-        grown = [memory[side] * factor for side, factor in zip(("ours", "baseline"), factors)]
-        lines.append(line(f"{documents:,}", *seconds, keys["ours"], keys["baseline"], *grown))
-    return "\n".join(lines)
-
-
-def constants(found: list[dict]) -> str:
-    """The constants of the planner, and those that were found."""
-    lines = ["### Constants\n", "| constant | found | the planner's | unit |", "| --- | ---: | ---: | --- |"]
-    rows = [row for row in found if row["metric"].startswith("planner_")]
-    lines += [line(row["metric"], row["ours"], row["baseline"], row["unit"]) for row in rows]
-    worst = rows[0]["params"]["largest_relative_error"]
-    return "\n".join(lines) + f"\n\nThe largest relative error of a pass is {worst:.2f}."
-
-
-TABLES = {
-    COLLECTIONS: (targets, summary),
-    MILLION: (targets, summary),
-    BESIDE: (scaled,),
-    PLANNER: (constants,),
-}
+# Metric, unit, and what the scripts and the commands call it.
+CLEAR_METRICS = (("recall", "of 10", "recall"), ("clear_time", "s", "seconds"), ("memory", "bytes", "memory"))
+SERVICE_METRICS = (
+    ("search_query_bytes", "bytes", "search query"),
+    ("search_answer_bytes", "bytes", "search answer"),
+    ("fetch_query_bytes", "bytes", "fetch query"),
+    ("fetch_answer_bytes", "bytes", "fetch answer"),
+    ("search_time", "s", "search"),
+    ("fetch_time", "s", "fetch"),
+    ("command_time", "s", "command"),
+)
 
 
 def environment() -> Path:
@@ -195,14 +121,10 @@ def prepare() -> None:
         run(environment(), "minilm.py", ICD_10, "long_name", ICD_10_VECTORS)
 
 
-def clear(_binary: Path) -> str:
-    """The section on search in the clear."""
+def clear(_binary: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows of search in the clear, and what was not measured."""
     python = environment()
-    lines = [
-        ABOUT_CLEAR,
-        "| collection | method | recall | seconds | memory, bytes |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
+    rows, absent = [], []
     with tempfile.TemporaryDirectory(prefix="unspoken-search-") as folder:
         made = []
         for count in (10_000, 100_000):
@@ -212,11 +134,13 @@ def clear(_binary: Path) -> str:
         given = (("ICD-10 titles, MiniLM", ICD_10_VECTORS), ("GloVe words", GLOVE))
         for name, path in (*made, *given):
             if not path.exists():
-                lines.append(line(name, f"not measured: {path.relative_to(ROOT)} is absent", None, None, None))
+                absent.append(f"{name}: not measured, {path.relative_to(ROOT)} is absent.")
                 continue
-            for row in map(json.loads, run(python, "search_clear.py", "compare", name, path).splitlines()):
-                lines.append(line(name, row["method"], row["recall"], row["seconds"], float(row["memory"])))
-    return "\n".join(lines) + "\n"
+            for found in map(json.loads, run(python, "search_clear.py", "compare", name, path).splitlines()):
+                case, params = f"{name}, {found['method']}", {"collection": name, "method": found["method"]}
+                for metric, unit, key in CLEAR_METRICS:
+                    rows.append(plain_row("search", metric, unit, case, float(found[key]), **params))
+    return rows, absent
 
 
 def usage(text: str) -> dict[str, float]:
@@ -259,8 +183,10 @@ class Asked:
             return clients * each / (time.perf_counter() - started)
 
 
-def serve(binary: Path, python: Path, home: Path, name: str, vectors: Path, documents: list[str]) -> list[str]:
-    """Builds, serves and asks one collection; returns the lines of its table."""
+def serve(
+    binary: Path, python: Path, home: Path, name: str, vectors: Path, documents: list[str]
+) -> list[dict[str, Any]]:
+    """Builds, serves and asks one collection; returns its rows."""
     source = home / "documents.csv"
     with source.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["document"], *([f"{place} {text}"] for place, text in enumerate(documents))])
@@ -275,34 +201,33 @@ def serve(binary: Path, python: Path, home: Path, name: str, vectors: Path, docu
         of = {what: median(row[what] for row in rows) for what in rows[0]}
         recall = sum(row["recall"] for row in rows) / len(rows)
         rates = [asked.rate(clients) for clients in CLIENTS]
-    columns = ("search query", "search answer", "fetch query", "fetch answer", "search", "fetch", "command")
-    return [line(name, recall, *(of[column] for column in columns), *rates)]
+    found = [plain_row("search", "recall", "of 10", name, recall)]
+    found += [plain_row("search", metric, unit, name, of[key]) for metric, unit, key in SERVICE_METRICS]
+    for clients, rate in zip(CLIENTS, rates):
+        case = f"{name}, {clients} at a time"
+        found.append(plain_row("search", "questions_per_second", "questions/s", case, rate, clients=clients))
+    return found
 
 
-def service(binary: Path) -> str:
-    """The section on the service over HTTP."""
+def service(binary: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows of the service over HTTP, and what was not measured."""
     python = environment()
-    lines = [
-        ABOUT_SERVICE,
-        "| collection | recall | search, up | down, bytes | fetch, up | down, bytes | search, s | fetch, s "
-        "| command, s | questions/s of 1 client | 8 | 64 |",
-        "| --- |" + " ---: |" * 11,
-    ]
+    rows, absent = [], [ABSENT]
     for count in (10_000, 100_000):
         with tempfile.TemporaryDirectory(prefix="unspoken-search-") as folder:
             vectors = Path(folder) / "vectors.npy"
             run(python, "search_clear.py", "synthetic", count, vectors)
             texts = [f"document {place * 7919 % count}" for place in range(count)]
-            lines += serve(binary, python, Path(folder), f"synthetic, {count} x 384", vectors, texts)
+            rows += serve(binary, python, Path(folder), f"synthetic, {count} x 384", vectors, texts)
     if ICD_10_VECTORS.exists():
         with ICD_10.open(newline="", encoding="utf-8") as file:
             titles = [row["long_name"] for row in csv.DictReader(file)]
         with tempfile.TemporaryDirectory(prefix="unspoken-search-") as folder:
-            lines += serve(binary, python, Path(folder), "ICD-10 titles, MiniLM", ICD_10_VECTORS, titles)
+            rows += serve(binary, python, Path(folder), "ICD-10 titles, MiniLM", ICD_10_VECTORS, titles)
     else:
-        lines.append(line(f"ICD-10 titles: not measured, {ICD_10_VECTORS.relative_to(ROOT)} is absent", *[None] * 11))
-    return "\n".join(lines) + "\n\n" + paragraph(ABSENT)
+        absent.append(f"ICD-10 titles: not measured, {ICD_10_VECTORS.relative_to(ROOT)} is absent.")
+    return rows, absent
 
 
-# Sections that no suite measures, by what makes them.
-OWN = {CLEAR: clear, SERVICE: service}
+# Sections that no suite measures: what was done, and what makes their rows.
+OWN = {CLEAR: (ABOUT_CLEAR, clear), SERVICE: (ABOUT_SERVICE, service)}

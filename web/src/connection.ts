@@ -1,6 +1,6 @@
 /** One application of a service: its client half, its keys at the service, and its questions. */
 
-import { UnspokenError } from "./errors.js";
+import { UnansweredError, UnspokenError } from "./errors.js";
 import { type Exchange, attempt, costs, freeAll, freed, summed } from "./exchange.js";
 import { deleteBundle, holdsBundle, sendBundle } from "./keys.js";
 import type {
@@ -494,7 +494,7 @@ export class Connection {
     const start = performance.now();
     // All of them, before an error ends it.
     const read = exchanges.map(({ request, answer }) => attempt(() => this.#client.read(request, answer)));
-    const answers = read.flatMap((result) => result());
+    const answers = UnansweredError.all(read.flatMap((result) => result()));
     const decrypted = performance.now() - start;
     return {
       answers,

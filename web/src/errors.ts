@@ -1,3 +1,8 @@
+import type { Answer, Unanswered } from "./wasm/unspoken_web.js";
+
+/** Questions without an answer that a message names. */
+const NAMED = 8;
+
 /** An error of this package. The message says what was found, what was needed and what to do. */
 export class UnspokenError extends Error {
   /**
@@ -30,5 +35,44 @@ export class UnspokenError extends Error {
       return new UnspokenError(typeof code === "string" ? code : "internal", thrown.message);
     }
     return new UnspokenError("internal", String(thrown));
+  }
+}
+
+/**
+ * Questions to a model have no answer, because a number is outside its range, or missing. Others have one. The service
+ * has answered all of them alike: do not ask again because of this error, that tells the service. Its code is
+ * `argument`.
+ */
+export class UnansweredError extends UnspokenError {
+  /** For each question its answer, or `undefined`. */
+  readonly answers: (Answer | undefined)[];
+  /** For each question without an answer why it has none; `undefined` for the others. */
+  readonly errors: (string | undefined)[];
+
+  constructor(answers: (Answer | undefined)[], errors: (string | undefined)[]) {
+    const found = errors.flatMap((error, at) => (error === undefined ? [] : [`question ${at}, ${error}`]));
+    const more = found.length > NAMED ? `; and ${found.length - NAMED} more` : "";
+    const count = `found ${found.length} of ${errors.length} questions without an answer`;
+    const remedy = "this error has the answers to the others. Do not ask a service again because of it";
+    super("argument", `${count}; ${remedy}: ${found.slice(0, NAMED).join("; ")}${more}`);
+    this.name = "UnansweredError";
+    this.answers = answers;
+    this.errors = errors;
+  }
+
+  /**
+   * The answers to all questions, from what the module has read.
+   *
+   * @throws {UnansweredError} if there is a question without one.
+   */
+  static all(read: (Answer | Unanswered)[]): Answer[] {
+    const answers = read.map((each) => ("error" in each ? undefined : each));
+    if (answers.includes(undefined)) {
+      throw new UnansweredError(
+        answers,
+        read.map((each) => ("error" in each ? each.error : undefined)),
+      );
+    }
+    return answers.filter((answer) => answer !== undefined);
   }
 }

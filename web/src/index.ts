@@ -1,4 +1,4 @@
-export { UnspokenError } from "./errors.js";
+export { UnansweredError, UnspokenError } from "./errors.js";
 export type {
   AnswerOptions,
   ApplicationInfo,
@@ -17,7 +17,9 @@ export type {
   Answer,
   Classified,
   Collection,
+  DescribedOutput,
   Document,
+  Gives,
   Hits,
   Message,
   ModelInput,

@@ -157,5 +157,6 @@ export type ToWorker = { id: number; call: CallName; arguments: unknown[] } | { 
 export type FromWorker =
   | { id: number; result: unknown }
   | { id: number; error: { code: string; message: string; status?: number | undefined; isFatal: boolean } }
+  | { id: number; answers: (Answer | undefined)[]; errors: (string | undefined)[] }
   | { id: number; progress: Progress }
   | { record: RequestRecord };

@@ -1,6 +1,6 @@
 /** A service and its applications, for a page. */
 
-import { UnspokenError } from "./errors.js";
+import { UnansweredError, UnspokenError } from "./errors.js";
 import type {
   AnswerOptions,
   ApplicationInfo,
@@ -186,6 +186,9 @@ export class Service {
     }
     if ("progress" in message) {
       pending.onProgress?.(message.progress);
+    } else if ("errors" in message) {
+      pending.reject(new UnansweredError(message.answers, message.errors));
+      this.#pending.delete(message.id);
     } else if ("error" in message) {
       const { code, message: text, status, isFatal } = message.error;
       pending.reject(new UnspokenError(code, text, status));
@@ -253,7 +256,12 @@ export class Application {
     this.#info = await this.#service.call("prepare", options, this.#info.name);
   }
 
-  /** Asks questions under encryption, in as many requests as their number needs. Sends keys first, if needed. */
+  /**
+   * Asks questions under encryption, in as many requests as their number needs. Sends keys first, if needed.
+   *
+   * @throws {UnansweredError} if a number of a question to a model is outside its range: after the last answer, with the
+   * answers to the other questions.
+   */
   async ask(questions: Question[], options: CallOptions = {}): Promise<Asked> {
     await this.#prepareFor(questions, options);
     return await this.#service.call("ask", options, this.#info.name, questions);

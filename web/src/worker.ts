@@ -1,7 +1,7 @@
 /** The worker: clients, their secrets, and all requests. The page sees answers only. */
 
 import { Connection } from "./connection.js";
-import { UnspokenError } from "./errors.js";
+import { UnansweredError, UnspokenError } from "./errors.js";
 import type {
   AnswerOptions,
   ApplicationInfo,
@@ -177,6 +177,10 @@ async function run(id: number, call: CallName, given: unknown[]): Promise<void> 
     const handler = handlers[call] as (context: Context, ...given: unknown[]) => Promise<unknown>;
     post({ id, result: await handler(context, ...given) });
   } catch (thrown) {
+    if (thrown instanceof UnansweredError) {
+      post({ id, answers: thrown.answers, errors: thrown.errors });
+      return;
+    }
     const isFatal = thrown instanceof WebAssembly.RuntimeError;
     const { code, message, status } = isFatal ? trap(thrown) : UnspokenError.of(thrown);
     post({ id, error: { code, message, status, isFatal } });

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { UnansweredError, UnspokenError } from "../dist/errors.js";
 import { moved, nameOf, parsedRow, problemOf, rangeOf, sizeOf } from "../dist/page/numbers.js";
 import { guessedLevels, numbersOfPixels, sizeOfPicture } from "../dist/page/pixels.js";
 
@@ -151,4 +152,22 @@ test("pixels become numbers, channel by channel", () => {
     Array.from(grey, (value) => Number(value.toFixed(3))),
     [82.059, 161.313],
   );
+});
+
+test("an error for questions without an answer has the answers to the others", () => {
+  const predicted = { outputs: [] };
+  assert.deepEqual(UnansweredError.all([predicted, predicted]), [predicted, predicted]);
+  assert.deepEqual(UnansweredError.all([]), []);
+  assert.throws(
+    () => UnansweredError.all([predicted, { error: "far outside" }, predicted]),
+    (error) => {
+      assert.ok(error instanceof UnspokenError && error.code === "argument");
+      assert.deepEqual(error.answers, [predicted, undefined, predicted]);
+      assert.deepEqual(error.errors, [undefined, "far outside", undefined]);
+      assert.match(error.message, /^found 1 of 3 questions without an answer; .* again because of it: question 1, far/);
+      return true;
+    },
+  );
+  const many = new UnansweredError(Array(12).fill(undefined), Array(12).fill("gone"));
+  assert.match(many.message, /question 7, gone; and 4 more$/);
 });

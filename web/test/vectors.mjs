@@ -159,6 +159,26 @@ for (const kind of ["classify", "digits", "model", "retrieve"]) {
   }
 }
 
+test("model: a row outside its ranges has no answer, and the others have theirs", () => {
+  const [vector] = cases("model");
+  const client = opened("model", vector);
+  const [first, second, third] = vector.questions;
+  const outside = { inputs: Object.fromEntries(Object.entries(second.inputs).map(([name, row]) => [name, [...row]])) };
+  outside.inputs[Object.keys(outside.inputs)[0]][1] = 1e9;
+  client.check([first, outside, third]);
+  const request = client.ask([first, outside, third]);
+  assert.equal(request.takeBytes().length, bytesOf(vector.query).length);
+  const read = client.read(request, bytesOf(vector.answer));
+  assert.match(read[1].error, /^input ".*": found a number outside in element 1/);
+  assertClose([read[0], read[2]].map(written), [vector.answers[0], vector.answers[2]], vector.tolerance);
+  const gives = client.model().outputs.map(({ gives }) => gives);
+  assert.deepEqual(gives, ["labels", "probabilities"]);
+  assert.deepEqual(
+    read[0].outputs.map(({ gives }) => gives),
+    gives,
+  );
+});
+
 for (const vector of cases("llama")) {
   test(`llama: ${vector.name}`, () => {
     const client = opened("llama", vector);

@@ -86,6 +86,28 @@ typedef enum UnspokenStatus {
 } UnspokenStatus;
 
 /**
+ * What an output of a model gives.
+ */
+typedef enum UnspokenGives {
+  /**
+   * Labels of classes, and no numbers.
+   */
+  UNSPOKEN_GIVES_LABELS = 0,
+  /**
+   * A probability for each of at least two classes.
+   */
+  UNSPOKEN_GIVES_PROBABILITIES = 1,
+  /**
+   * The natural logarithm of a probability for each of at least two classes.
+   */
+  UNSPOKEN_GIVES_LOG_PROBABILITIES = 2,
+  /**
+   * Other numbers.
+   */
+  UNSPOKEN_GIVES_NUMBERS = 3,
+} UnspokenGives;
+
+/**
  * A client of one application of a service.
  */
 typedef struct UnspokenClient UnspokenClient;
@@ -588,17 +610,19 @@ enum UnspokenStatus unspoken_model_element(const struct UnspokenClient *client,
                                            double *high);
 
 /**
- * Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of
- * it has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
+ * Writes the name of output `number`, as unspoken_model_input writes a name, how many numbers or labels a row of it
+ * has to `size`, and what they are to `gives`, as the service says. Names of outputs may be longer than 256 bytes: the
+ * text of the error says how long.
  *
  * # Safety
- * `client` is not freed; `name` has room for `capacity` bytes; `size` is valid.
+ * `client` is not freed; `name` has room for `capacity` bytes; `size` and `gives` are valid.
  */
 enum UnspokenStatus unspoken_model_output(const struct UnspokenClient *client,
                                           size_t number,
                                           char *name,
                                           size_t capacity,
-                                          size_t *size);
+                                          size_t *size,
+                                          enum UnspokenGives *gives);
 
 /**
  * Encrypts `count` rows of `width` numbers, one after the other: the numbers of each input, in their order. An index

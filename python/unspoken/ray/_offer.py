@@ -53,7 +53,7 @@ class Offer:
         Further processes that compute parts of each answer, for ``chat``. Each has the cores, the memory and the keys
         of a replica. Ray places them on several nodes.
     gpus : float
-        GPUs of a replica, for ``chat``, ``digits`` and databases: 1, or less if several replicas share one.
+        GPUs of a replica, for ``chat``, ``digits``, ``model`` and databases: 1, or less if several replicas share one.
     """
 
     kind: str

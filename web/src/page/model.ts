@@ -59,11 +59,10 @@ function entryOf(input: ModelInput, clip: () => boolean): Entry {
 
 /** An output for the person: bars for probabilities, otherwise its labels or numbers. */
 function shown(output: ModelOutput): HTMLElement {
-  const { name, values, labels } = output;
-  const numbers = values.filter((value) => typeof value === "number");
+  const { name, values, labels, gives } = output;
   const label = (at: number): string => labels?.[at] ?? String(at);
-  const probabilities = numbers.length === values.length ? probabilitiesOf(numbers) : undefined;
-  if (probabilities !== undefined) {
+  if (gives === "probabilities" || gives === "logProbabilities") {
+    const probabilities = values.map(Number).map((value) => (gives === "probabilities" ? value : Math.exp(value)));
     const order = probabilities.map((value, at) => ({ value, label: label(at) })).sort((a, b) => b.value - a.value);
     return element(
       "div",
@@ -100,15 +99,6 @@ function bar({ label, value }: { label: string; value: number }): HTMLElement {
 
 function more(count: number): HTMLElement[] {
   return count > SHOWN ? [element("p", { class: "help" }, `and ${count - SHOWN} more`)] : [];
-}
-
-/** The probabilities that numbers or their exponentials are, if they are any: those of several classes, with sum 1. */
-function probabilitiesOf(numbers: number[]): number[] | undefined {
-  const areProbabilities = (values: number[]): boolean => {
-    const sum = values.reduce((sum, value) => sum + value, 0);
-    return values.length > 1 && values.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 1e-3;
-  };
-  return [numbers, numbers.map(Math.exp)].find(areProbabilities);
 }
 
 /** A value for people: numbers have noise in their last digits. */

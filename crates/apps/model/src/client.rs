@@ -11,6 +11,7 @@ use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, Pr
 use crate::description::Description;
 use crate::error::ModelError;
 use crate::row::{EncodedRow, Row};
+use crate::wiped::WipedArrays;
 
 /// A client of a model: its secret key and the server's description. It needs no part of the model.
 pub struct ModelClient {
@@ -25,39 +26,8 @@ pub struct Predicted {
     /// which depends on the secret key: keep them to yourself.
     pub outputs: Vec<Answer>,
     /// What the server computed, from which they follow.
-    results: Vec<ArrayD<f32>>,
+    results: WipedArrays<f32, IxDyn>,
 }
-
-impl Predicted {
-    /// The answers to all rows.
-    ///
-    /// # Errors
-    /// If rows have none. The message names some of them. The service must not learn that there are any.
-    pub fn all(answers: Vec<Result<Self, ModelError>>) -> Result<Vec<Self>, ModelError> {
-        let count = answers.len();
-        let mut problems = Vec::new();
-        let mut all = Vec::with_capacity(count);
-        for answer in answers {
-            match answer {
-                Ok(predicted) => all.push(predicted),
-                Err(problem) => problems.push(problem.to_string()),
-            }
-        }
-        if problems.is_empty() {
-            return Ok(all);
-        }
-        let more = problems.len().saturating_sub(NAMED);
-        let named = problems[..problems.len() - more].join("; ");
-        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-        let found = problems.len();
-        Err(ModelError::Row(format!(
-            "found {found} of {count} rows without an answer. Do not ask a service again because of this: {named}{more}"
-        )))
-    }
-}
-
-/// Rows without an answer that a message names.
-const NAMED: usize = 8;
 
 impl ClientHalf for ModelClient {
     type Error = ModelError;
@@ -65,7 +35,7 @@ impl ClientHalf for ModelClient {
     type Model = ();
     type Question = Row;
     type Encoded = EncodedRow;
-    /// The error is why the row could not be asked: see [`EncodedRow`].
+    /// The error is why the row has none: see [`EncodedRow`]. The service must not learn that there is one.
     type Answer = Result<Predicted, ModelError>;
 
     const VERB: &'static str = "predicting";
@@ -121,7 +91,7 @@ impl ClientHalf for ModelClient {
     fn read(&self, answer: &[u8], rows: &[EncodedRow]) -> Result<Vec<Self::Answer>, ModelError> {
         let (description, vectors) = (&self.description, self.unpacked(answer)?);
         let opened = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<_>, _>>()?;
-        let (mut rest, mut results) = (opened.as_slice(), Vec::new());
+        let (mut rest, mut results) = (opened.as_slice(), WipedArrays::from(Vec::new()));
         for port in description.results() {
             let (own, others) = rest.split_at(port.layout().vectors());
             rest = others;
@@ -131,9 +101,9 @@ impl ClientHalf for ModelClient {
             self.keyring.check_bound(slots)?;
             results.push(values);
         }
-        let of_row = |(row, EncodedRow { problem, .. }): (usize, &EncodedRow)| match problem {
+        let of_row = |(row, asked): (usize, &EncodedRow)| match asked.problem(description.inputs()) {
             None => predicted(description.outputs(), &results, row).map(Ok),
-            Some(problem) => Ok(Err(ModelError::Row(problem.clone()))),
+            Some(problem) => Ok(Err(ModelError::Row(problem))),
         };
         rows.iter().enumerate().map(of_row).collect()
     }
@@ -147,7 +117,7 @@ pub(crate) fn predicted(outputs: &Outputs, results: &[Array2<f64>], row: usize) 
         let wrong = |_| ProtocolError::mismatch("result", values.ncols(), format!("{shape:?}"));
         ArrayD::from_shape_vec(IxDyn(&shape), numbers).map_err(wrong)
     };
-    let results = results.iter().zip(outputs.result_shapes()).map(of_row).collect::<Result<Vec<_>, _>>()?;
+    let results = results.iter().zip(outputs.result_shapes()).map(of_row).collect::<Result<WipedArrays<_, _>, _>>()?;
     Ok(Predicted { outputs: outputs.finish(&results)?, results })
 }
 

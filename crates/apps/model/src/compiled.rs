@@ -1,10 +1,14 @@
 //! A compiled model: its network, its ranges, and what it is compiled for.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ndarray::ArrayView2;
-use unspoken_ckks::{CkksParameters, ErrorStatistics};
-use unspoken_network::{Arrangement, Design, Network, Options, Order, Program, Ranges, Wishes, choose};
+use unspoken_ckks::{CkksParameters, ErrorStatistics, Preset};
+use unspoken_network::{
+    Arrangement, Design, Network, NetworkError, Options, Order, Program, Progress, Ranges, Wishes, choose_with,
+};
 use unspoken_protocol::{ProtocolError, simulated_error_bound};
 use unspoken_store::ModelId;
 
@@ -12,7 +16,7 @@ use crate::bootstraps::BootstrapReport;
 use crate::description::{Description, check_bytes};
 use crate::error::ModelError;
 use crate::interface::{InputShape, Interface};
-use crate::report::{FunctionReport, Report, client_steps};
+use crate::report::{FunctionReport, RefitReport, Report, client_steps};
 use crate::server::ModelServer;
 
 /// A model that can be served.
@@ -50,14 +54,30 @@ impl CompiledModel {
         options: Options,
         wishes: &Wishes,
     ) -> Result<Self, ModelError> {
+        Self::compile_with(model, calibration, options, wishes, &mut |_| {}, &Arc::default())
+    }
+
+    /// As [`CompiledModel::compile`], which takes up to minutes. `progress` is called between its parts; raising
+    /// `cancel` ends it.
+    ///
+    /// # Errors
+    /// As for [`CompiledModel::compile`], or one of the kind [`Cancelled`](unspoken_protocol::ErrorKind::Cancelled).
+    pub fn compile_with(
+        model: &unspoken_onnx::Network,
+        calibration: &[ArrayView2<'_, f64>],
+        options: Options,
+        wishes: &Wishes,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<Self, ModelError> {
         let start = Instant::now();
         let interface = Interface::of(model)?;
         let network = Network::from_onnx(model)?.fused()?;
         let tables = interface.encoded(calibration)?;
         let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
         let ranges = Ranges::of(&network, &tables)?;
-        let design = Design::new(&network, &ranges, &options)?;
-        let choice = choose(&design, &tables, wishes)?;
+        let design = Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables, cancel)?;
+        let choice = choose_with(&design, &tables, wishes, progress, cancel)?;
         let simulation = choice.simulation;
         if !simulation.approximation.is_finite() {
             let found = "polynomials whose results on calibration rows are no finite numbers";
@@ -83,20 +103,22 @@ impl CompiledModel {
             weight_bytes: choice.program.prepared_bytes(),
             working_bytes: choice.program.working_bytes(),
             seconds_on_one_core: choice.seconds,
-            error_of_polynomials: simulation.approximation,
+            error_of_polynomials: design.error_of_polynomials(&tables)?.max(simulation.approximation),
             error_of_noise: simulation.noise,
             rows_outside: simulation.outside,
             constant_inputs: ranges.constant_inputs().to_vec(),
             functions: design.approximations().iter().map(FunctionReport::from).collect(),
+            refits: design.refits().iter().map(RefitReport::from).collect(),
             compile_seconds: 0.0,
         };
         // Of the errors only the largest is known.
         let noise = report.error_of_noise;
         let error = simulated_error_bound(&[ErrorStatistics { rms: noise, median: noise, worst: noise }]);
         report.compile_seconds = start.elapsed().as_secs_f64();
+        let network = design.network().clone();
         let mut model =
             CompiledModel { interface, network, ranges, options, preset, batch, order, memory, error, report };
-        let description = ModelServer::describes(&model, &choice.program);
+        let description = ModelServer::describes(&model, &choice.program)?;
         let bytes = description.to_bytes();
         check_bytes(bytes.len(), description.elements())?;
         // As clients will read it.
@@ -152,7 +174,15 @@ impl CompiledModel {
         &self.network
     }
 
-    /// The program that a server of these parameters runs.
+    /// The polynomials, and the network with them in the clear, whose rows are those of [`Interface::encoded`].
+    ///
+    /// # Errors
+    /// As for [`Design::new`].
+    pub fn design(&self) -> Result<Design, ModelError> {
+        Ok(Design::new(&self.network, &self.ranges, &self.options)?)
+    }
+
+    /// The program that a server of these parameters runs. On a device it keeps the weights that the processor keeps.
     ///
     /// # Errors
     /// If the parameters have another preset.
@@ -160,8 +190,15 @@ impl CompiledModel {
         if parameters.name() != self.preset {
             return Err(ProtocolError::mismatch("serve a model", parameters.name(), &self.preset).into());
         }
-        let design = Design::new(&self.network, &self.ranges, &self.options)?;
+        let design = self.design()?;
         let arrangement = Arrangement { batch: self.batch, order: self.order };
-        Ok(Program::new(&design, parameters, arrangement)?.within(&design, self.memory)?)
+        let within =
+            |parameters: &CkksParameters| Program::new(&design, parameters, arrangement)?.within(&design, self.memory);
+        if parameters.ring().device().is_none() {
+            return Ok(within(parameters)?);
+        }
+        // The memory was given for the processor: where weights are kept does not depend on the device.
+        let host = Preset::find(&self.preset).and_then(Preset::build).map_err(NetworkError::from)?;
+        Ok(within(&host)?.placed(&design, parameters)?)
     }
 }

@@ -11,10 +11,11 @@ use unspoken_protocol::{
 
 use crate::error::ModelError;
 use crate::interface::{InputShape, Interface, MAX_NAME};
+use crate::output::OutputShape;
 use crate::proto;
 
-/// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Version of the protocol. Descriptions of version 1 do not say what outputs give.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "model", version: PROTOCOL_VERSION };
@@ -78,17 +79,22 @@ pub struct Description {
     inputs: Vec<Input>,
     results: Vec<Port>,
     outputs: Outputs,
+    output_shapes: Vec<OutputShape>,
 }
 
 impl Description {
     /// The description of a server whose program has these inputs, and results of these shapes.
+    ///
+    /// # Errors
+    /// If the outputs cannot be computed.
     pub(crate) fn new(
         header: CkksHeader,
         (arrangement, query_level): (Arrangement, usize),
         inputs: Vec<Input>,
         results: Vec<Port>,
         outputs: Outputs,
-    ) -> Self {
+    ) -> Result<Self, ModelError> {
+        let output_shapes = OutputShape::of(&outputs)?;
         let numbers = |shape: &[usize]| shape.iter().map(|size| *size as u32).collect();
         let result =
             |(shape, port): (&Vec<usize>, &Port)| proto::Result { shape: numbers(shape), port: Some(of_port(port)) };
@@ -99,8 +105,9 @@ impl Description {
             inputs: inputs.iter().map(|input| of_input(input, numbers(&input.shape.shape))).collect(),
             results: outputs.result_shapes().iter().zip(&results).map(result).collect(),
             outputs: outputs.to_bytes(),
+            gives: output_shapes.iter().map(|output| output.gives.written().into()).collect(),
         };
-        Description { header, own, inputs, results, outputs }
+        Ok(Description { header, own, inputs, results, outputs, output_shapes })
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.
@@ -147,6 +154,11 @@ impl Description {
     /// What the client computes from the results.
     pub fn outputs(&self) -> &Outputs {
         &self.outputs
+    }
+
+    /// The outputs as those who ask see them. The service says what they give; it fits the type of their values.
+    pub fn output_shapes(&self) -> &[OutputShape] {
+        &self.output_shapes
     }
 
     /// The level of a query's vectors.
@@ -288,9 +300,10 @@ impl ApplicationDescription for Description {
         let results = own.results.iter().map(result).collect::<Result<Vec<_>, ModelError>>()?;
         let shapes: Vec<Vec<usize>> = own.results.iter().map(|one| shape_of(&one.shape)).collect();
         let outputs = Outputs::from_bytes(&own.outputs, &shapes)?;
+        let output_shapes = OutputShape::read(&outputs, &own.gives)?;
         let bootstraps = header.parameters().bootstraps();
         header.check_use(if bootstraps { Bootstraps::Ciphertexts } else { Bootstraps::Nothing })?;
-        let description = Description { header, own, inputs, results, outputs };
+        let description = Description { header, own, inputs, results, outputs, output_shapes };
         CkksHeader::check_query_bytes(description.vector_bytes())?;
         CkksHeader::check_answer_bytes(description.answer_bytes())?;
         Ok(description)

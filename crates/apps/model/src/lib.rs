@@ -13,6 +13,7 @@ mod row;
 mod server;
 mod simulated;
 mod stored;
+mod wiped;
 
 pub use bootstraps::BootstrapReport;
 pub use client::{ModelClient, Predicted};
@@ -26,6 +27,7 @@ pub use report::{FunctionReport, Report};
 pub use row::{EncodedRow, Row};
 pub use server::ModelServer;
 pub use simulated::SimulatedModel;
+pub use wiped::WipedArrays;
 
 mod proto {
     #![allow(missing_docs)]

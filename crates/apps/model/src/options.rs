@@ -18,14 +18,24 @@ pub struct CompileOptions {
     pub kink_bits: f64,
     /// Precision of smooth functions: the largest error, as bits of their range.
     pub smooth_bits: f64,
+    /// Whether all weights stay as they are. Otherwise maps are fitted again to what polynomials give them, where that
+    /// makes results more precise.
+    pub keep_weights: bool,
     /// Memory of weights, keys of one client, and one run, at most, in MiB.
     pub memory_mib: u64,
 }
 
 impl CompileOptions {
     /// What is taken if an owner decides nothing.
-    pub const DEFAULT: CompileOptions =
-        CompileOptions { batch: 128, preset: None, margin: 1.25, kink_bits: 9.0, smooth_bits: 12.0, memory_mib: 8192 };
+    pub const DEFAULT: CompileOptions = CompileOptions {
+        batch: 128,
+        preset: None,
+        margin: 1.25,
+        kink_bits: 9.0,
+        smooth_bits: 12.0,
+        keep_weights: false,
+        memory_mib: 8192,
+    };
 
     /// The options of a network and of the choice of parameters.
     ///
@@ -58,6 +68,7 @@ impl CompileOptions {
             margin: self.margin,
             kink_error: (-self.kink_bits).exp2(),
             smooth_error: (-self.smooth_bits).exp2(),
+            refit: !self.keep_weights,
             ..Options::default()
         };
         let wishes = Wishes {

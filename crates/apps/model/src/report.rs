@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
-use unspoken_network::Approximation;
+use unspoken_network::{Approximation, Refit};
 use unspoken_onnx::{Finish, Outputs};
 use unspoken_store::ModelId;
 
@@ -45,8 +45,8 @@ pub struct Report {
     pub working_bytes: u64,
     /// Predicted seconds of a query on one core.
     pub seconds_on_one_core: f64,
-    /// Largest difference that polynomials make to the results of a simulated batch of calibration rows, as a part of
-    /// the radius of their ranges.
+    /// Largest difference that polynomials make to the results of calibration rows, as a part of the radius of their
+    /// ranges; where the last map was fitted again, on rows that were left out of the fit.
     pub error_of_polynomials: f64,
     /// Largest difference that noise makes to them, in the same unit.
     pub error_of_noise: f64,
@@ -56,6 +56,8 @@ pub struct Report {
     pub constant_inputs: Vec<(String, Vec<usize>)>,
     /// The functions of the model with their polynomials.
     pub functions: Vec<FunctionReport>,
+    /// The maps whose weights were fitted again, to what polynomials give them.
+    pub refits: Vec<RefitReport>,
     /// Seconds that compiling took.
     pub compile_seconds: f64,
 }
@@ -85,6 +87,24 @@ impl From<&Approximation> for FunctionReport {
             largest_error: one.largest,
             mean_error: one.rms,
         }
+    }
+}
+
+/// A map whose weights were fitted again: mean errors of its results over the calibration, as parts of their ranges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefitReport {
+    /// The step of the network.
+    pub step: usize,
+    /// With the weights of the model.
+    pub before: f64,
+    /// With the weights that are served, on rows that were left out of the fit.
+    pub after: f64,
+}
+
+impl From<&Refit> for RefitReport {
+    fn from(one: &Refit) -> Self {
+        RefitReport { step: one.value.index(), before: one.before, after: one.after }
     }
 }
 
@@ -145,7 +165,11 @@ impl Report {
             steps => format!(", and all constants of the last steps: {}", steps.join(", ")),
         };
         let leaves = format!("clients     get names, shapes and ranges of inputs and results{constants}\n");
-        self.to_string() + &leaves + &self.explained_functions() + &self.explained_bootstraps()
+        self.to_string()
+            + &leaves
+            + &self.explained_functions()
+            + &self.explained_refits()
+            + &self.explained_bootstraps()
     }
 
     fn explained_functions(&self) -> String {
@@ -158,6 +182,19 @@ impl Report {
         for one in &self.functions {
             let FunctionReport { function, degree, levels, largest_error, mean_error } = one;
             text += &format!("{function:<28} {degree:>7} {levels:>7} {largest_error:>14.1e} {mean_error:>12.1e}\n");
+        }
+        text
+    }
+
+    fn explained_refits(&self) -> String {
+        if self.refits.is_empty() {
+            return String::new();
+        }
+        let [map, before, after] = ["weights fitted again", "mean error before", "after"];
+        let mut text = format!("\n{map:<44} {before:>18} {after:>12}\n");
+        for RefitReport { step, before, after } in &self.refits {
+            let map = format!("map of step {step}");
+            text += &format!("{map:<44} {before:>18.1e} {after:>12.1e}\n");
         }
         text
     }

@@ -1,6 +1,7 @@
 //! Rows of a table that a client asks about.
 
 use std::fmt;
+use std::hint::black_box;
 
 use zeroize::Zeroizing;
 
@@ -9,11 +10,11 @@ use crate::error::ModelError;
 use crate::interface::names;
 
 /// A row as it is encrypted. One that cannot be asked has slots of 0, and no answer: the service sees the same queries.
+/// No branch and no address depends on the numbers of rows before their answer is read.
 pub struct EncodedRow {
     /// Indices are numbers of which one is 1.
     pub(crate) numbers: Row,
-    /// Why the row has no answer.
-    pub(crate) problem: Option<String>,
+    asked: Row,
 }
 
 /// A row: for each input its numbers, flattened in row-major order. An index is a whole number. Wiped when dropped.
@@ -33,8 +34,8 @@ impl Row {
         Row(inputs.into_iter().map(Zeroizing::new).collect())
     }
 
-    /// The numbers that are encrypted. A number outside its calibrated range, or none, is the problem of the row, which
-    /// names row, input and element, and no number.
+    /// The numbers that are encrypted: those of the row, or the middles of all ranges if one is outside its calibrated
+    /// range or missing. [`EncodedRow::problem`] says so afterwards.
     ///
     /// # Errors
     /// If the row has other inputs, or other numbers of elements: whatever its numbers are.
@@ -43,16 +44,25 @@ impl Row {
             let needed = format!("{}: {}", inputs.len(), names(inputs.iter().map(|input| &input.shape)));
             return Err(ModelError::Row(format!("row {number}: found {} inputs, needed {needed}", self.0.len())));
         }
-        let place = |input: &Input, problem| format!("row {number}, input {:?}: {problem}", input.shape.name);
         for (input, values) in inputs.iter().zip(&self.0) {
-            input.shape.check_count(values).map_err(|problem| ModelError::Row(place(input, problem)))?;
+            let of_row = |problem| ModelError::Row(format!("row {number}, {}", place(input, problem)));
+            input.shape.check_count(values).map_err(of_row)?;
         }
-        let encoded = inputs.iter().zip(&self.0);
-        let encoded = encoded.map(|(input, values)| encode(input, values).map_err(|problem| place(input, problem)));
-        Ok(match encoded.collect() {
-            Ok(numbers) => EncodedRow { numbers: Row(numbers), problem: None },
-            Err(problem) => EncodedRow { numbers: Row::middle(inputs), problem: Some(problem) },
-        })
+        let (mut numbers, mut outside) = (Row::middle(inputs), 0);
+        let own = inputs.iter().zip(&self.0).map(|(input, values)| {
+            let (own, wrong) = encode(input, values);
+            outside |= wrong;
+            own
+        });
+        let own: Vec<Zeroizing<Vec<f64>>> = own.collect();
+        // The compiler must not see that this is all zeros or all ones.
+        let outside = black_box(outside);
+        for (chosen, own) in
+            numbers.0.iter_mut().flat_map(|numbers| numbers.iter_mut()).zip(own.iter().flat_map(|own| &**own))
+        {
+            *chosen = f64::from_bits(chosen.to_bits() & outside | own.to_bits() & !outside);
+        }
+        Ok(EncodedRow { numbers, asked: self.clone() })
     }
 
     /// The encrypted numbers whose slots are 0.
@@ -82,14 +92,54 @@ impl Row {
 }
 
 impl EncodedRow {
+    /// Why the row has no answer, if it has none: names input and element, and neither the row nor a number. It takes a
+    /// time that depends on the numbers, so it is asked after the exchange.
+    pub(crate) fn problem(&self, inputs: &[Input]) -> Option<String> {
+        let wrong = |(input, values): (&Input, &Zeroizing<Vec<f64>>)| {
+            check(input, values).err().map(|problem| place(input, problem))
+        };
+        inputs.iter().zip(&self.asked.0).find_map(wrong)
+    }
+
     /// The numbers of one input of rows, row by row. Wiped, as rows are.
     pub(crate) fn numbers(rows: &[EncodedRow], input: usize) -> Zeroizing<Vec<f64>> {
         Zeroizing::new(rows.iter().map(|row| &**row.numbers.0[input]).collect::<Vec<_>>().concat())
     }
 }
 
-fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> {
-    let encoded = input.shape.encode(values)?;
+/// What is wrong in an input of a row, for people.
+fn place(input: &Input, problem: String) -> String {
+    format!("input {:?}: {problem}", input.shape.name)
+}
+
+/// The encrypted numbers of an input, and all ones if one of the row cannot be asked, or else zeros.
+fn encode(input: &Input, values: &[f64]) -> (Zeroizing<Vec<f64>>, u64) {
+    let ones = |is_set: bool| u64::from(is_set).wrapping_neg();
+    let mut wrong = 0;
+    let Some(rows) = input.shape.table_rows else {
+        for (element, value) in values.iter().enumerate() {
+            let [low, high] = input.range(element).unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+            // A number that is missing is neither.
+            wrong |= !(ones(*value >= low) & ones(*value <= high));
+        }
+        return (Zeroizing::new(values.to_vec()), wrong);
+    };
+    let mut encoded = Zeroizing::new(Vec::with_capacity(values.len() * rows));
+    for value in values {
+        let mut found = 0;
+        for row in 0..rows {
+            let is_it = ones(*value == row as f64);
+            encoded.push(f64::from_bits(1f64.to_bits() & is_it));
+            found |= is_it;
+        }
+        wrong |= !found;
+    }
+    (encoded, wrong)
+}
+
+/// Why a row cannot be asked.
+fn check(input: &Input, values: &[f64]) -> Result<(), String> {
+    input.shape.encode(values)?;
     for (element, value) in values.iter().enumerate() {
         if value.is_nan() {
             return Err(format!("found no number in {}, needed one", input.shape.element(element)));
@@ -101,5 +151,5 @@ fn encode(input: &Input, values: &[f64]) -> Result<Zeroizing<Vec<f64>>, String> 
             ));
         }
     }
-    Ok(encoded)
+    Ok(())
 }

@@ -32,12 +32,12 @@ impl ModelServer {
     pub(crate) fn new(model: &CompiledModel, program: Program) -> Result<Self, ModelError> {
         let encoder = Encoder::new(program.parameters());
         program.prepare(&encoder)?;
-        let description = ModelServer::describes(model, &program);
+        let description = ModelServer::describes(model, &program)?;
         Ok(ModelServer { encoder, program, seeds: SeedGuard::default(), description, storage: KeyStorage::Expanded })
     }
 
     /// The description of a program of the model.
-    pub(crate) fn describes(model: &CompiledModel, program: &Program) -> Description {
+    pub(crate) fn describes(model: &CompiledModel, program: &Program) -> Result<Description, ModelError> {
         let bound = program.outputs().iter().map(Port::bound).fold(0.0, f64::max) * ROOM;
         let (id, keys) = (model.id().to_bytes(), program.key_plan().clone());
         let vectors = program.outputs().iter().map(|port| port.layout().vectors()).sum();

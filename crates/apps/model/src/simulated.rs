@@ -1,7 +1,7 @@
 //! A compiled model in the clear.
 
-use unspoken_ckks::{Encoder, Preset};
-use unspoken_network::{Network, NetworkError, Program};
+use unspoken_ckks::Preset;
+use unspoken_network::{Design, NetworkError};
 use unspoken_onnx::Outputs;
 
 use crate::client::{Predicted, predicted};
@@ -13,9 +13,7 @@ use crate::row::{EncodedRow, Row};
 /// A compiled model in the clear: with its polynomials, and without the noise of the encryption. What a client gets
 /// differs from it by noise only.
 pub struct SimulatedModel {
-    program: Program,
-    network: Network,
-    encoder: Encoder,
+    design: Design,
     inputs: Vec<Input>,
     outputs: Outputs,
 }
@@ -30,9 +28,7 @@ impl CompiledModel {
         let program = self.program(&parameters)?;
         Ok(SimulatedModel {
             inputs: Input::of(&self.interface, &program),
-            encoder: Encoder::new(&parameters),
-            program,
-            network: self.network.clone(),
+            design: self.design()?,
             outputs: self.interface.outputs.clone(),
         })
     }
@@ -44,26 +40,23 @@ impl SimulatedModel {
         &self.inputs
     }
 
-    /// The outputs of any number of rows.
+    /// The outputs of any number of rows; an error for a row with a number outside the calibrated range, or with none.
     ///
     /// # Errors
-    /// If a row does not fit the inputs, or a number is outside the calibrated range.
-    pub fn predict(&self, rows: &[Row]) -> Result<Vec<Predicted>, ModelError> {
+    /// If a row does not fit the inputs.
+    pub fn predict(&self, rows: &[Row]) -> Result<Vec<Result<Predicted, ModelError>>, ModelError> {
         let encoded = rows.iter().enumerate().map(|(number, row)| row.encoded(number, &self.inputs));
         let encoded = encoded.collect::<Result<Vec<EncodedRow>, _>>()?;
-        if let Some(problem) = encoded.iter().find_map(|row| row.problem.clone()) {
-            return Err(ModelError::Row(problem));
+        if encoded.is_empty() {
+            return Ok(Vec::new());
         }
-        let mut all = Vec::with_capacity(rows.len());
-        for batch in encoded.chunks(self.program.batch()) {
-            let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(batch, input)).collect();
-            let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, batch.len()));
-            let tables = tables.collect::<Result<Vec<_>, _>>()?;
-            let simulation = self.program.simulate(&self.network, &self.encoder, &tables, 1)?;
-            for row in 0..batch.len() {
-                all.push(predicted(&self.outputs, &simulation.exact, row)?);
-            }
-        }
-        Ok(all)
+        let numbers: Vec<_> = (0..self.inputs.len()).map(|input| EncodedRow::numbers(&encoded, input)).collect();
+        let tables = self.inputs.iter().zip(&numbers).map(|(input, numbers)| input.table(numbers, encoded.len()));
+        let results = self.design.run(&tables.collect::<Result<Vec<_>, _>>()?)?;
+        let of_row = |(row, encoded): (usize, &EncodedRow)| match encoded.problem(&self.inputs) {
+            None => Ok(Ok(predicted(&self.outputs, &results, row)?)),
+            Some(problem) => Ok(Err(ModelError::Row(problem))),
+        };
+        encoded.iter().enumerate().map(of_row).collect()
     }
 }

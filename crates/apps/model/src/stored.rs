@@ -12,7 +12,7 @@ use crate::error::ModelError;
 use crate::interface::{InputShape, Interface};
 use crate::report::Report;
 
-const PAIR: FilePair = FilePair::new("model", "unspoken-compiled-model", 2);
+const PAIR: FilePair = FilePair::new("model", "unspoken-compiled-model", 3);
 const TENSOR: &str = "numbers";
 
 /// Numbers of a file, at most.

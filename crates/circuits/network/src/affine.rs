@@ -112,6 +112,12 @@ impl Affine {
         rows.iter().flatten().map(|(_, transform)| kept(transform)).sum()
     }
 
+    /// Whether diagonals are encoded whenever they are used.
+    pub(crate) fn is_streamed(&self) -> bool {
+        let Blocks::Diagonals(rows) = &self.blocks else { return false };
+        rows.iter().flatten().any(|(_, transform)| transform.plan().is_streamed())
+    }
+
     /// Encodes the diagonals, unless that was done.
     pub(crate) fn encode(&self, encoder: &Encoder) -> Result<(), CkksError> {
         match &self.blocks {

@@ -1,10 +1,13 @@
 //! The search for parameters and a batch.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use ndarray::{ArrayView2, s};
-use unspoken_ckks::{CkksParameters, CostModel, Encoder, PRESETS, Preset};
+use unspoken_ckks::{CkksParameters, CostModel, Encoder, PRESETS, Preset, Simulator};
 
 use crate::design::Design;
-use crate::diagonals::Prices;
+use crate::diagonals::{Forms, Prices};
 use crate::error::NetworkError;
 use crate::layout::{Arrangement, Order};
 use crate::program::Program;
@@ -52,6 +55,26 @@ pub struct Choice {
     pub simulation: Simulation,
 }
 
+/// How far a choice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Presets for which the network was planned.
+    Planning {
+        /// Number of presets.
+        done: usize,
+        /// All that may be chosen.
+        total: usize,
+    },
+    /// Steps of the network that ran on calibration rows, with the parameters that are the next in price. It begins
+    /// again if their noise is too large.
+    Simulating {
+        /// Number of steps.
+        done: usize,
+        /// All steps.
+        total: usize,
+    },
+}
+
 /// A candidate that has enough levels, slots and memory.
 struct Candidate {
     parameters: CkksParameters,
@@ -71,18 +94,39 @@ struct Candidate {
 /// If a preset is unknown, or no candidate has enough levels and slots, little enough memory and little enough noise:
 /// the message has the numbers.
 pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wishes) -> Result<Choice, NetworkError> {
+    choose_with(design, calibration, wishes, &mut |_| {}, &Arc::default())
+}
+
+/// As [`choose`], which takes up to minutes. `progress` is called between its parts; raising `cancel` ends the search.
+///
+/// # Errors
+/// As for [`choose`], or [`RlweError::Interrupted`](unspoken_rlwe::RlweError::Interrupted) if it was cancelled.
+pub fn choose_with(
+    design: &Design,
+    calibration: &[ArrayView2<'_, f64>],
+    wishes: &Wishes,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &Arc<AtomicBool>,
+) -> Result<Choice, NetworkError> {
     let count = design.network().check_rows(calibration)?;
-    let mut candidates = candidates(design, wishes)?;
+    let forms = Forms::with_cancel(cancel);
+    let mut candidates = candidates(design, wishes, &forms, progress)?;
     candidates.sort_by(|a, b| a.price.total_cmp(&b.price));
     let mut least = f64::INFINITY;
     for candidate in candidates {
         let rows: Vec<ArrayView2<'_, f64>> =
             calibration.iter().map(|table| table.slice(s![..count.min(candidate.arrangement.batch), ..])).collect();
         let Candidate { parameters, arrangement, schedule, .. } = &candidate;
-        let program = Program::scheduled(design, parameters, *arrangement, Some(schedule.clone()))?;
+        let encoder = Encoder::new(parameters);
+        let prices = Prices::of_forms(&encoder, &forms);
+        let program = Program::scheduled(design, &prices, *arrangement, schedule.clone())?;
         // It fits: without values, each diagonal was counted with a whole period of them.
-        let program = program.within(design, wishes.memory)?;
-        let simulation = program.simulate(design.network(), &Encoder::new(&candidate.parameters), &rows, 1)?;
+        let program = program.priced_within(&prices, design, wishes.memory)?;
+        let simulator = Simulator::new(&encoder, 1).with_cancel(Arc::clone(cancel));
+        let total = design.network().steps().len();
+        progress(Progress::Simulating { done: 0, total });
+        let mut watch = |step: usize| progress(Progress::Simulating { done: step + 1, total });
+        let simulation = program.simulate_on(design.original(), &simulator, &rows, &mut watch)?;
         least = least.min(simulation.noise);
         if simulation.noise <= wishes.noise && simulation.overflows.is_empty() {
             let key_bytes = program.key_plan().wire_bytes(candidate.parameters.ring());
@@ -94,11 +138,18 @@ pub fn choose(design: &Design, calibration: &[ArrayView2<'_, f64>], wishes: &Wis
 }
 
 /// All candidates with their prices.
-fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, NetworkError> {
+fn candidates(
+    design: &Design,
+    wishes: &Wishes,
+    forms: &Arc<Forms>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Candidate>, NetworkError> {
     let (mut candidates, mut deepest, mut least, mut refused) = (Vec::new(), 0, u64::MAX, None);
     let mut fewest = u64::MAX;
     let mut smallest = usize::MAX;
-    for preset in presets(wishes)? {
+    let presets = presets(wishes)?;
+    for (done, preset) in presets.iter().enumerate() {
+        progress(Progress::Planning { done, total: presets.len() });
         let parameters = preset.build()?;
         let degree = parameters.ring().degree();
         if preset.bootstraps() {
@@ -114,11 +165,12 @@ fn candidates(design: &Design, wishes: &Wishes) -> Result<Vec<Candidate>, Networ
             }
             smallest = smallest.min(degree);
         }
-        let prices = Prices::new(&Encoder::new(&parameters));
+        let prices = Prices::of_forms(&Encoder::new(&parameters), forms);
         let model = CostModel::nominal(&parameters);
         for arrangement in arrangements(design, &parameters, wishes) {
             let mut program = match Program::priced(design, &prices, arrangement) {
                 Ok(program) => program,
+                Err(error) if error.is_cancelled() => return Err(error),
                 // Level 0 of another preset may have more room for results.
                 Err(error) => {
                     refused = Some(error);
@@ -199,4 +251,78 @@ fn arrangements(design: &Design, parameters: &CkksParameters, wishes: &Wishes) -
         [Order::Interleaved].into_iter().chain(consecutive).map(move |order| Arrangement { batch, order })
     };
     batches.into_iter().flat_map(orders).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::Array2;
+
+    use super::*;
+    use crate::function::Function;
+    use crate::matrix::SparseMatrix;
+    use crate::network::NetworkBuilder;
+    use crate::{Options, Ranges};
+
+    /// A convolution whose results may stay where its pixels are, and a residual sum.
+    fn design() -> Design {
+        let mut builder = NetworkBuilder::new();
+        let x = builder.input("x", 64).unwrap();
+        let window = |out: usize| (0..4).map(move |k| (out, out / 7 * 8 + out % 7 + k / 2 * 8 + k % 2, 0.25));
+        let sums = SparseMatrix::new((49, 64), (0..49).flat_map(window)).unwrap();
+        let pooled = builder.affine(vec![(x, sums)], vec![0.1; 49]).unwrap();
+        let squares = builder.function(pooled, Function::Power(2)).unwrap();
+        let dense =
+            |seed: usize| SparseMatrix::dense((10, 49), move |r, c| ((r * 49 + c + seed) as f64).sin()).unwrap();
+        let y = builder.affine(vec![(squares, dense(1)), (pooled, dense(2))], vec![0.0; 10]).unwrap();
+        let network = builder.finish(&[("y", y)]).unwrap();
+        let table = Array2::from_shape_fn((64, 64), |(row, i)| ((row * 64 + i) as f64 * 0.7).sin());
+        let ranges = Ranges::of(&network, &[table.view()]).unwrap();
+        Design::new(&network, &ranges, &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn plans_are_the_same_if_their_forms_are_known() {
+        let (design, known) = (design(), Arc::default());
+        let presets =
+            ["insecure_n11_depth12_scale40", "insecure_n11_depth24_scale52", "insecure_n11_boot_depth15_scale40"];
+        for name in presets {
+            let encoder = Encoder::new(&Preset::find(name).unwrap().build().unwrap());
+            for order in [Order::Interleaved, Order::Consecutive] {
+                for batch in [2, 16] {
+                    let plan = |prices: &Prices| {
+                        let program = Program::priced(&design, prices, Arrangement { batch, order }).unwrap();
+                        let shape = (program.key_plan().clone(), program.cost().clone(), program.memory());
+                        (shape, program.steps().to_vec(), program.schedule.levels.clone())
+                    };
+                    assert_eq!(plan(&Prices::of_forms(&encoder, &known)), plan(&Prices::new(&encoder)), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_choice_tells_how_far_it_is_and_can_be_cancelled() {
+        let design = design();
+        let table = Array2::from_shape_fn((4, 64), |(row, i)| ((row * 64 + i) as f64 * 0.7).sin());
+        let presets = vec!["insecure_n11_depth12_scale40".to_owned()];
+        let wishes = Wishes { presets, rows: Some(4), ..Wishes::default() };
+        let run = |last: Option<Progress>| {
+            let (mut seen, cancel) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+            let mut progress = |step: Progress| {
+                seen.push(step);
+                cancel.store(last == Some(step), std::sync::atomic::Ordering::Relaxed);
+            };
+            let choice = choose_with(&design, &[table.view()], &wishes, &mut progress, &cancel);
+            (seen, choice)
+        };
+        let (seen, choice) = run(None);
+        assert!(choice.is_ok());
+        let simulating = |done| Progress::Simulating { done, total: 4 };
+        let planning = Progress::Planning { done: 0, total: 1 };
+        assert_eq!(seen, [planning, simulating(0), simulating(2), simulating(3), simulating(4)]);
+        for last in [planning, simulating(0), simulating(3)] {
+            let (seen, choice) = run(Some(last));
+            assert!(choice.err().unwrap().is_cancelled() && seen.last() == Some(&last), "{last:?} {seen:?}");
+        }
+    }
 }

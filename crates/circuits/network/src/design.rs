@@ -10,6 +10,7 @@ use crate::function::Function;
 use crate::matrix::SparseMatrix;
 use crate::network::{Network, Step, ValueId};
 use crate::ranges::{Interval, Ranges};
+use crate::refit::Refit;
 
 const OPERATION: &str = "design a program";
 
@@ -39,13 +40,15 @@ pub struct Options {
     pub smooth_error: f64,
     /// Largest degree.
     pub most_degree: usize,
+    /// Whether [`Design::refitted`] changes weights.
+    pub refit: bool,
 }
 
 impl Default for Options {
     /// A margin of 1.25, errors of 2^-8 (degree 31 for most layers with ReLU; 2^-7 has degree 15) and 2^-12, degrees up
-    /// to 63.
+    /// to 63, and maps that are fitted again.
     fn default() -> Self {
-        Options { margin: 1.25, kink_error: 2f64.powi(-8), smooth_error: 2f64.powi(-12), most_degree: 63 }
+        Options { margin: 1.25, kink_error: 2f64.powi(-8), smooth_error: 2f64.powi(-12), most_degree: 63, refit: true }
     }
 }
 
@@ -88,6 +91,9 @@ pub struct Design {
     pub(crate) levels: Vec<usize>,
     approximations: Vec<Approximation>,
     bound: f64,
+    /// Before maps were fitted again.
+    pub(crate) original: Option<Network>,
+    pub(crate) refits: Vec<Refit>,
 }
 
 impl Design {
@@ -114,6 +120,8 @@ impl Design {
             levels: Vec::new(),
             approximations: Vec::new(),
             bound: 0.0,
+            original: None,
+            refits: Vec::new(),
         };
         for index in 0..network.steps.len() {
             design.push(ValueId(index), ranges, options)?;
@@ -123,9 +131,19 @@ impl Design {
         Ok(design)
     }
 
-    /// The network.
+    /// The network that is computed.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The network that the results should be near to: without the maps of [`Design::refits`].
+    pub fn original(&self) -> &Network {
+        self.original.as_ref().unwrap_or(&self.network)
+    }
+
+    /// The maps that [`Design::refitted`] has fitted again.
+    pub fn refits(&self) -> &[Refit] {
+        &self.refits
     }
 
     /// The slots of a value.

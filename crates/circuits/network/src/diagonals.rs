@@ -1,11 +1,13 @@
 //! Affine maps as diagonals: which ones, by which steps, at which price.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unspoken_ckks::{
     CkksError, Complex64, Cost, CostModel, Encoder, InnerSum, LinearCosts, Simulator, StepCounts, Steps,
 };
+use unspoken_rlwe::RlweError;
 
 use crate::error::NetworkError;
 use crate::gaps;
@@ -23,27 +25,38 @@ const PLAN: &str = "plan a map";
 /// Most classes of positions: more diagonals instead of a longer sum are never worth it.
 const MOST_CLASSES: usize = 8;
 
-/// Prices of the parts of affine maps of some parameters, by level. Only ratios matter.
+/// Prices of the parts of affine maps of some parameters, by level. Only ratios matter. They are those of one design.
 pub(crate) struct Prices {
     encoder: Encoder,
     model: CostModel,
     sums: Mutex<HashMap<(usize, usize), f64>>,
+    forms: Arc<Forms>,
 }
 
 impl Prices {
     pub(crate) fn new(encoder: &Encoder) -> Self {
+        Self::of_forms(encoder, &Arc::default())
+    }
+
+    /// Prices of the maps of a design, of which some may be known.
+    pub(crate) fn of_forms(encoder: &Encoder, forms: &Arc<Forms>) -> Self {
         let model = CostModel::nominal(encoder.parameters());
-        Prices { encoder: encoder.clone(), model, sums: Mutex::default() }
+        Prices { encoder: encoder.clone(), model, sums: Mutex::default(), forms: Arc::clone(forms) }
     }
 
     pub(crate) fn encoder(&self) -> &Encoder {
         &self.encoder
     }
 
+    /// Ends a plan if it was cancelled.
+    pub(crate) fn check_cancel(&self) -> Result<(), CkksError> {
+        if self.forms.cancel.load(Ordering::Relaxed) { Err(RlweError::Interrupted.into()) } else { Ok(()) }
+    }
+
     /// Seconds of a sum of `count` slots of a vector at `level`.
     fn sum(&self, level: usize, count: usize) -> Result<f64, CkksError> {
         // A price that is there is whole, even if a thread panicked.
-        let mut known = self.sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut known = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&seconds) = known.get(&(level, count)) {
             return Ok(seconds);
         }
@@ -200,56 +213,150 @@ pub(crate) struct Shape {
     pub(crate) may_move: bool,
 }
 
-/// Plans of a map with their prices: the cheapest with results in their order, and the cheapest with results that stay
-/// where the arguments are, if there is one.
-pub(crate) fn plans(prices: &Prices, terms: &[Term<'_>], shape: Shape) -> Result<Vec<(f64, Planned)>, CkksError> {
-    let slots = prices.encoder.parameters().slots();
-    let positions = slots / shape.arrangement.batch;
-    let mut plans = vec![cheapest(prices, terms, shape, None)?];
-    let longest = terms.iter().map(|term| term.layout.vectors() * term.layout.period()).max().unwrap_or(1);
-    let limit = longest.max(2 * shape.size).next_multiple_of(positions);
-    // Places that are good for one term are often good for the others: the terms of a residual sum have the same gaps.
-    for term in terms.iter().filter(|_| shape.may_move) {
-        if let Some(moved) = gaps::places(term.matrix, &term.layout, limit) {
-            plans.push(cheapest(prices, terms, shape, Some(&moved))?);
-        }
-    }
-    Ok(plans)
+/// What maps look like in the slots, for each way to lay them out: for one design, all presets and all levels.
+#[derive(Default)]
+pub(crate) struct Forms {
+    known: Mutex<HashMap<FormKey, Arc<Vec<Form>>>>,
+    /// Ends plans once it is set.
+    cancel: Arc<AtomicBool>,
 }
 
-/// The cheapest plan with these places of the elements of the result, and its price.
-fn cheapest(
+impl Forms {
+    /// No forms, for plans that end once a flag is set.
+    pub(crate) fn with_cancel(cancel: &Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Forms { cancel: Arc::clone(cancel), ..Forms::default() })
+    }
+}
+
+/// Number of the map's result, whether its matrices are those of slots, and where its arguments are.
+type FormKey = (usize, bool, Arrangement, Vec<Layout>);
+
+/// A map with its results at some places.
+struct Form {
+    /// The places of the results, if they are not in their order.
+    moved: Option<Vec<usize>>,
+    /// The shortest period of the result.
+    shortest: usize,
+    /// Periods and sums that may be taken, the shortest first, with what they need.
+    tried: Vec<(Places, Needed)>,
+}
+
+/// What a map needs with some places.
+enum Needed {
+    /// So many products with main diagonals, for so many results.
+    Factors(usize, usize),
+    /// For each number of baby steps that may be taken.
+    Steps(Vec<(Steps, StepCounts)>),
+}
+
+impl Form {
+    fn new(terms: &[Term<'_>], shape: Shape, slots: usize, moved: Option<Vec<usize>>) -> Result<Self, CkksError> {
+        let Shape { size, arrangement, .. } = shape;
+        let end = end(size, moved.as_deref());
+        let shortest = Layout::new(end, slots, arrangement).map_err(unplanned)?.period();
+        let mut blocks = blocks(terms, moved.as_deref(), end, shortest);
+        let widest = terms.iter().map(|term| term.layout.period()).max().unwrap_or(1);
+        let tried = candidates(arrangement.order, shortest, widest, slots / arrangement.batch).into_iter();
+        let tried = tried.map(|places| {
+            blocks.iter_mut().for_each(|block| block.diagonals = block.numbers(places));
+            (places, needed(&blocks, arrangement, slots))
+        });
+        let tried = tried.collect();
+        Ok(Form { moved, shortest, tried })
+    }
+
+    /// The forms of a map: with results in their order, and with results that stay where the arguments are, if there
+    /// are any.
+    fn all(terms: &[Term<'_>], shape: Shape, slots: usize) -> Result<Vec<Self>, CkksError> {
+        let positions = slots / shape.arrangement.batch;
+        let mut forms = vec![Form::new(terms, shape, slots, None)?];
+        let longest = terms.iter().map(|term| term.layout.vectors() * term.layout.period()).max().unwrap_or(1);
+        let limit = longest.max(2 * shape.size).next_multiple_of(positions);
+        // Places that are good for one term are often good for the others: the terms of a residual sum have the same
+        // gaps.
+        for term in terms.iter().filter(|_| shape.may_move) {
+            if let Some(moved) = gaps::places(term.matrix, &term.layout, limit) {
+                forms.push(Form::new(terms, shape, slots, Some(moved))?);
+            }
+        }
+        Ok(forms)
+    }
+
+    /// The cheapest choice, and its price.
+    fn cheapest(&self, prices: &Prices, shape: Shape) -> Result<(f64, Choice), CkksError> {
+        let Shape { size, arrangement, level, is_used, .. } = shape;
+        let slots = prices.encoder.parameters().slots();
+        let costs = LinearCosts::new(prices.encoder.parameters(), level)?;
+        let mut best: Option<(f64, Places, Option<Steps>)> = None;
+        for (places, needed) in &self.tried {
+            let mut seconds = prices.sum(level - 1, places.whole / places.fold)?;
+            if is_used && arrangement.order == Order::Interleaved {
+                seconds += prices.sum(level - 1, places.period / size.next_power_of_two().min(places.period))?;
+            }
+            let (steps, more) = cheapest_steps(prices, &costs, level, needed);
+            if best.is_none_or(|(least, ..)| seconds + more < least) {
+                best = Some((seconds + more, *places, steps));
+            }
+        }
+        let none = || CkksError::Shape {
+            operation: PLAN,
+            found: self.shortest,
+            needed: "a period up to the positions".into(),
+        };
+        let (seconds, places, steps) = best.ok_or_else(none)?;
+        let layout = Layout::with_period(size, slots, arrangement, places.period).map_err(unplanned)?;
+        let layout = self.moved.as_ref().map_or(layout.clone(), |places| layout.placed(places));
+        Ok((seconds, Choice { layout, places, steps, moved: self.moved.clone(), shortest: self.shortest }))
+    }
+}
+
+/// The first place after those of the results.
+fn end(size: usize, moved: Option<&[usize]>) -> usize {
+    moved.and_then(|places| places.iter().max()).map_or(size, |last| last + 1)
+}
+
+/// A plan of a map without its diagonals.
+pub(crate) struct Choice {
+    pub(crate) layout: Layout,
+    places: Places,
+    steps: Option<Steps>,
+    moved: Option<Vec<usize>>,
+    shortest: usize,
+}
+
+impl Choice {
+    /// The plan with its diagonals.
+    pub(crate) fn planned(self, terms: &[Term<'_>]) -> Planned {
+        let Choice { layout, places, steps, moved, shortest } = self;
+        let mut blocks = blocks(terms, moved.as_deref(), end(layout.size(), moved.as_deref()), shortest);
+        blocks.iter_mut().for_each(|block| block.diagonals = block.numbers(places));
+        Planned { layout, places, blocks, steps }
+    }
+}
+
+/// Plans of a map with their prices: the cheapest with results in their order, and the cheapest with results that stay
+/// where the arguments are, if there is one. The map is known by the number of its result, and by whether its matrices
+/// are those of slots.
+pub(crate) fn plans(
     prices: &Prices,
+    (value, of_slots): (usize, bool),
     terms: &[Term<'_>],
     shape: Shape,
-    moved: Option<&[usize]>,
-) -> Result<(f64, Planned), CkksError> {
-    let Shape { size, arrangement, level, is_used, .. } = shape;
-    let slots = prices.encoder.parameters().slots();
-    let costs = LinearCosts::new(prices.encoder.parameters(), level)?;
-    let positions = slots / arrangement.batch;
-    let end = moved.and_then(|places| places.iter().max()).map_or(size, |last| last + 1);
-    let shortest = Layout::new(end, slots, arrangement).map_err(unplanned)?.period();
-    let mut blocks = blocks(terms, moved, end, shortest);
-    let widest = terms.iter().map(|term| term.layout.period()).max().unwrap_or(1);
-    let mut best: Option<(f64, Places, Option<Steps>)> = None;
-    for places in candidates(arrangement.order, shortest, widest, positions) {
-        let mut seconds = prices.sum(level - 1, places.whole / places.fold)?;
-        if is_used && arrangement.order == Order::Interleaved {
-            seconds += prices.sum(level - 1, places.period / size.next_power_of_two().min(places.period))?;
+) -> Result<Vec<(f64, Choice)>, CkksError> {
+    let key = (value, of_slots, shape.arrangement, terms.iter().map(|term| term.layout.clone()).collect());
+    // A form that is there is whole, even if a thread panicked.
+    prices.check_cancel()?;
+    let mut known = prices.forms.known.lock().unwrap_or_else(PoisonError::into_inner);
+    let forms = match known.get(&key) {
+        Some(forms) => Arc::clone(forms),
+        None => {
+            let forms = Arc::new(Form::all(terms, shape, prices.encoder.parameters().slots())?);
+            known.insert(key, Arc::clone(&forms));
+            forms
         }
-        blocks.iter_mut().for_each(|block| block.diagonals = block.numbers(places));
-        let (steps, more) = cheapest_steps(prices, &costs, level, &blocks, arrangement);
-        if best.is_none_or(|(least, ..)| seconds + more < least) {
-            best = Some((seconds + more, places, steps));
-        }
-    }
-    let none = || CkksError::Shape { operation: PLAN, found: shortest, needed: "a period up to the positions".into() };
-    let (seconds, places, steps) = best.ok_or_else(none)?;
-    blocks.iter_mut().for_each(|block| block.diagonals = block.numbers(places));
-    let layout = Layout::with_period(size, slots, arrangement, places.period).map_err(unplanned)?;
-    let layout = moved.map_or(layout.clone(), |places| layout.placed(places));
-    Ok((seconds, Planned { layout, places, blocks, steps }))
+    };
+    drop(known);
+    forms.iter().map(|form| form.cheapest(prices, shape)).collect()
 }
 
 /// A layout that was checked before.
@@ -298,23 +405,13 @@ fn blocks(terms: &[Term<'_>], moved: Option<&[usize]>, end: usize, rows: usize) 
     blocks.into_values().collect()
 }
 
-/// The steps with the fewest keys among those that are about as fast as the fastest, and seconds.
-fn cheapest_steps(
-    prices: &Prices,
-    costs: &LinearCosts,
-    level: usize,
-    blocks: &[Block],
-    arrangement: Arrangement,
-) -> (Option<Steps>, f64) {
-    let parameters = prices.encoder.parameters();
+/// What the diagonals of these blocks need.
+fn needed(blocks: &[Block], arrangement: Arrangement, slots: usize) -> Needed {
     if blocks.iter().all(|block| block.diagonals == [0]) {
-        let (ring, basis, below) = (parameters.ring(), parameters.basis(level), parameters.basis(level - 1));
-        let mut cost = Cost::sum_of_products(ring, basis, blocks.len() as u64);
         let results = blocks.iter().map(|block| block.to).max().map_or(0, |last| last + 1);
-        cost += Cost::rescale(ring, basis, below, 2).times(results as u64);
-        return (None, prices.model.seconds(&cost));
+        return Needed::Factors(blocks.len(), results);
     }
-    let (slots, stride) = (parameters.slots(), arrangement.stride());
+    let stride = arrangement.stride();
     let numbers = || blocks.iter().flat_map(|block| block.diagonals.iter().copied());
     let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
     let range = (last - first) as usize + 1;
@@ -330,16 +427,27 @@ fn cheapest_steps(
     let steps = babies(range).into_iter().filter(|babies| babies * stride <= slots);
     // Without a negative diagonal, the first baby step and the first giant step do not rotate.
     let steps = steps.map(|babies| Steps { difference: stride, first: first.min(0), babies });
-    let priced: Vec<(Steps, StepCounts, f64)> = steps
-        .map(|steps| {
-            let counts = steps.counts_of_sums(&rows, slots);
-            (steps, counts, costs.seconds(&prices.model, counts))
-        })
-        .collect();
-    let least = priced.iter().map(|(.., seconds)| *seconds).fold(f64::INFINITY, f64::min);
-    let near = priced.into_iter().filter(|(.., seconds)| *seconds <= KEY_SAVING * least);
-    let best = near.min_by(|a, b| a.0.babies.cmp(&b.0.babies).then(a.2.total_cmp(&b.2)));
-    best.map_or((None, f64::INFINITY), |(steps, _, seconds)| (Some(steps), seconds))
+    Needed::Steps(steps.map(|steps| (steps, steps.counts_of_sums(&rows, slots))).collect())
+}
+
+/// The steps with the fewest keys among those that are about as fast as the fastest, and seconds.
+fn cheapest_steps(prices: &Prices, costs: &LinearCosts, level: usize, needed: &Needed) -> (Option<Steps>, f64) {
+    let parameters = prices.encoder.parameters();
+    let all = match needed {
+        Needed::Factors(products, results) => {
+            let (ring, basis, below) = (parameters.ring(), parameters.basis(level), parameters.basis(level - 1));
+            let mut cost = Cost::sum_of_products(ring, basis, *products as u64);
+            cost += Cost::rescale(ring, basis, below, 2).times(*results as u64);
+            return (None, prices.model.seconds(&cost));
+        }
+        Needed::Steps(all) => all,
+    };
+    let priced = all.iter().map(|(steps, counts)| (*steps, costs.seconds(&prices.model, *counts)));
+    let priced: Vec<(Steps, f64)> = priced.collect();
+    let least = priced.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
+    let near = priced.into_iter().filter(|(_, seconds)| *seconds <= KEY_SAVING * least);
+    let best = near.min_by(|a, b| a.0.babies.cmp(&b.0.babies).then(a.1.total_cmp(&b.1)));
+    best.map_or((None, f64::INFINITY), |(steps, seconds)| (Some(steps), seconds))
 }
 
 /// Numbers of baby steps that are tried for diagonals in a range of this length.

@@ -1,6 +1,7 @@
 //! Errors of this crate.
 
 use unspoken_ckks::CkksError;
+use unspoken_rlwe::RlweError;
 
 /// Errors of this crate: a network cannot be made, planned or run.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,11 @@ pub enum NetworkError {
 }
 
 impl NetworkError {
+    /// Whether the work was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, NetworkError::Ckks(CkksError::Rlwe(RlweError::Interrupted)))
+    }
+
     pub(crate) fn mismatch(operation: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Mismatch { operation, found: found.to_string(), needed: needed.to_string() }
     }

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use nalgebra::{Cholesky, DMatrix, DVector};
 use unspoken_ckks::{Complex64, Polynomial};
 
 use crate::error::NetworkError;
@@ -98,41 +99,26 @@ fn least_squares(f: &impl Fn(f64) -> f64, weights: &[(f64, f64)], degree: usize)
     let terms: Vec<usize> = (0..=degree).filter(|&k| !odd_is_linear || k % 2 == 0).collect();
     let rest = |x: f64| f(x) - if odd_is_linear { slope * x } else { 0.0 };
     let count = terms.len();
-    let (mut matrix, mut right) = (vec![0.0; count * count], vec![0.0; count]);
+    let (mut matrix, mut right) = (DMatrix::<f64>::zeros(count, count), DVector::<f64>::zeros(count));
     for &(x, weight) in weights {
         let angle = x.clamp(-1.0, 1.0).acos();
         let values: Vec<f64> = terms.iter().map(|&k| (k as f64 * angle).cos()).collect();
         for (i, value) in values.iter().enumerate() {
             right[i] += weight * value * rest(x);
-            matrix[i * count..][..=i].iter_mut().zip(&values).for_each(|(sum, other)| *sum += weight * value * other);
+            // Cholesky's method reads the lower half.
+            values.iter().enumerate().skip(i).for_each(|(row, other)| matrix[(row, i)] += weight * value * other);
         }
     }
-    let solved = solve(matrix, right);
+    let needed = "distinct points: a smaller degree";
+    let factors = Cholesky::new(matrix)
+        .ok_or_else(|| NetworkError::mismatch(OPERATION, format!("a singular system of degree {degree}"), needed))?;
+    let solved = factors.solve(&right);
     let mut coefficients = vec![Complex64::default(); degree + 1];
-    terms.iter().zip(solved).for_each(|(&k, value)| coefficients[k] = value.into());
+    terms.iter().zip(&solved).for_each(|(&k, value)| coefficients[k] = (*value).into());
     if odd_is_linear && degree > 0 {
         coefficients[1] += slope;
     }
     Ok(Polynomial::chebyshev(&coefficients, -1.0, 1.0)?)
-}
-
-/// Solves a positive definite system, of which the lower half is given, by Cholesky's method.
-fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
-    let count = right.len();
-    for i in 0..count {
-        for j in 0..=i {
-            let products = (0..j).map(|k| matrix[i * count + k] * matrix[j * count + k]).sum::<f64>();
-            let rest = matrix[i * count + j] - products;
-            matrix[i * count + j] = if i == j { rest.sqrt() } else { rest / matrix[j * count + j] };
-        }
-        let known: f64 = (0..i).map(|k| matrix[i * count + k] * right[k]).sum();
-        right[i] = (right[i] - known) / matrix[i * count + i];
-    }
-    for i in (0..count).rev() {
-        let known: f64 = (i + 1..count).map(|k| matrix[k * count + i] * right[k]).sum();
-        right[i] = (right[i] - known) / matrix[i * count + i];
-    }
-    right
 }
 
 #[cfg(test)]

@@ -19,10 +19,11 @@ mod network;
 mod planner;
 mod program;
 mod ranges;
+mod refit;
 mod schedule;
 mod simulation;
 
-pub use choose::{Choice, Wishes, choose};
+pub use choose::{Choice, Progress, Wishes, choose, choose_with};
 pub use design::{Approximation, Design, MOST_INPUT, Options};
 pub use encoding::Encoding;
 pub use error::NetworkError;
@@ -33,4 +34,5 @@ pub use matrix::SparseMatrix;
 pub use network::{Network, NetworkBuilder, Step, ValueId};
 pub use program::{PlannedStep, Program};
 pub use ranges::{Interval, Ranges};
+pub use refit::Refit;
 pub use simulation::Simulation;

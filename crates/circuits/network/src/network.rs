@@ -25,7 +25,7 @@ impl ValueId {
 }
 
 /// How a value comes to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A part of a row, which the client sends.
     Input {
@@ -58,6 +58,16 @@ impl Step {
             Step::Affine { terms, .. } => terms.iter().map(|(value, _)| *value).collect(),
             Step::Function { input, .. } => vec![*input],
             Step::Product(a, b) => vec![*a, *b],
+        }
+    }
+
+    /// The value of the step for some rows, from those of the steps before. That of an input has no rows.
+    pub(crate) fn of(&self, values: &[Array2<f64>]) -> Array2<f64> {
+        match self {
+            Step::Input { .. } => Array2::default((0, 0)),
+            Step::Affine { terms, bias } => affine(terms, bias, values),
+            Step::Function { input, function } => values[input.0].mapv(|x| function.value(x)),
+            Step::Product(a, b) => &values[a.0] * &values[b.0],
         }
     }
 }
@@ -225,10 +235,20 @@ impl Network {
     /// # Errors
     /// If the number of tables, of their rows or of their columns does not fit.
     pub fn run(&self, inputs: &[ArrayView2<'_, f64>]) -> Result<Vec<Array2<f64>>, NetworkError> {
-        let of_chunk = |_: usize, values: &[Array2<f64>]| {
+        self.run_by(inputs, |index, values| self.steps[index].of(values))
+    }
+
+    /// The same with steps that `of` computes from the values before; it is not asked for inputs.
+    pub(crate) fn run_by(
+        &self,
+        inputs: &[ArrayView2<'_, f64>],
+        of: impl Fn(usize, &[Array2<f64>]) -> Array2<f64> + Sync,
+    ) -> Result<Vec<Array2<f64>>, NetworkError> {
+        let of_chunk = |_: usize, part: &[ArrayView2<'_, f64>]| {
+            let values = self.values(part, &of);
             self.outputs.iter().map(|(_, value)| values[value.0].clone()).collect::<Vec<_>>()
         };
-        let chunks = self.observe(inputs, of_chunk)?;
+        let chunks = self.in_chunks(inputs, of_chunk)?;
         let join = |(index, (name, _)): (usize, &(String, ValueId))| {
             let parts: Vec<ArrayView2<'_, f64>> = chunks.iter().map(|chunk| chunk[index].view()).collect();
             concatenate(Axis(0), &parts)
@@ -247,12 +267,22 @@ impl Network {
         inputs: &[ArrayView2<'_, f64>],
         observer: impl Fn(usize, &[Array2<f64>]) -> T + Sync,
     ) -> Result<Vec<T>, NetworkError> {
+        let of = |index: usize, values: &[Array2<f64>]| self.steps[index].of(values);
+        self.in_chunks(inputs, |first, part| observer(first, &self.values(part, of)))
+    }
+
+    /// Calls `work` with some rows at a time, in parallel, and with the number of the first of them.
+    fn in_chunks<T: Send>(
+        &self,
+        inputs: &[ArrayView2<'_, f64>],
+        work: impl Fn(usize, &[ArrayView2<'_, f64>]) -> T + Sync,
+    ) -> Result<Vec<T>, NetworkError> {
         let rows = self.check_rows(inputs)?;
         let chunk = |start: usize| {
             let range = start..rows.min(start + CHUNK);
             let part: Vec<ArrayView2<'_, f64>> =
                 inputs.iter().map(|table| table.slice(s![range.clone(), ..])).collect();
-            observer(start, &self.values(&part))
+            work(start, &part)
         };
         Ok((0..rows).into_par_iter().step_by(CHUNK).map(chunk).collect())
     }
@@ -274,17 +304,19 @@ impl Network {
         Ok(rows)
     }
 
-    /// All values of some rows.
-    fn values(&self, inputs: &[ArrayView2<'_, f64>]) -> Vec<Array2<f64>> {
+    /// All values of some rows, whose steps `of` computes.
+    fn values(
+        &self,
+        inputs: &[ArrayView2<'_, f64>],
+        of: impl Fn(usize, &[Array2<f64>]) -> Array2<f64>,
+    ) -> Vec<Array2<f64>> {
         let mut values: Vec<Array2<f64>> = Vec::with_capacity(self.steps.len());
         let mut inputs = inputs.iter();
-        for (step, &size) in self.steps.iter().zip(&self.sizes) {
+        for (index, step) in self.steps.iter().enumerate() {
             let value = match step {
                 // Checked: there is a table for each input.
-                Step::Input { .. } => inputs.next().map_or_else(|| Array2::zeros((0, size)), ArrayView2::to_owned),
-                Step::Affine { terms, bias } => affine(terms, bias, &values),
-                Step::Function { input, function } => values[input.0].mapv(|x| function.value(x)),
-                Step::Product(a, b) => &values[a.0] * &values[b.0],
+                Step::Input { .. } => inputs.next().map(ArrayView2::to_owned).unwrap_or_default(),
+                _ => of(index, &values),
             };
             values.push(value);
         }
@@ -295,11 +327,11 @@ impl Network {
 fn affine(terms: &[(ValueId, SparseMatrix)], bias: &[f64], values: &[Array2<f64>]) -> Array2<f64> {
     let rows = terms.first().map_or(0, |(value, _)| values[value.0].nrows());
     let mut sums = bias.repeat(rows);
-    for (row, own) in sums.chunks_exact_mut(bias.len()).enumerate() {
+    sums.par_chunks_exact_mut(bias.len()).enumerate().for_each(|(row, own)| {
         for (value, matrix) in terms {
             matrix.add_product(&values[value.0].row(row).to_vec(), own);
         }
-    }
+    });
     // As many sums as rows and elements.
     Array2::from_shape_vec((rows, bias.len()), sums).unwrap_or_default()
 }

@@ -196,14 +196,16 @@ impl Planner<'_> {
         terms: &[Term<'_>],
         shape: Shape,
     ) -> Result<Planned, NetworkError> {
-        let mut plans = plans(self.prices, terms, shape)?;
+        let mut plans = plans(self.prices, (value.index(), true), terms, shape)?;
         if plans.len() > 1 {
-            for (seconds, planned) in &mut plans {
-                *seconds += self.later(program, value, &planned.layout)?;
+            for (seconds, choice) in &mut plans {
+                *seconds += self.later(program, value, &choice.layout)?;
             }
         }
         let cheapest = plans.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        cheapest.map(|(_, planned)| planned).ok_or_else(|| NetworkError::mismatch(PLAN, "no plan of a map", "one"))
+        cheapest
+            .map(|(_, choice)| choice.planned(terms))
+            .ok_or_else(|| NetworkError::mismatch(PLAN, "no plan of a map", "one"))
     }
 
     /// Seconds of the maps that use a value of this layout, or functions of it, alone.
@@ -219,7 +221,8 @@ impl Planner<'_> {
                         && *argument == value
                     {
                         let term = Term { matrix, layout: layout.clone() };
-                        let plans = plans(self.prices, &[term], self.shape(program, ValueId(index)))?;
+                        let shape = self.shape(program, ValueId(index));
+                        let plans = plans(self.prices, (index, false), &[term], shape)?;
                         seconds += plans.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
                     }
                 }

@@ -18,6 +18,7 @@ use crate::schedule::Schedule;
 
 const RUN: &str = "run a program";
 const PLAN: &str = "plan a program within memory";
+const PLACE: &str = "place a program on a device";
 
 /// A network as a circuit on encrypted rows, for one batch and one set of parameters.
 pub struct Program {
@@ -76,7 +77,7 @@ pub struct PlannedStep {
 type Value<A> = (ValueId, Vec<<A as Arithmetic>::Vector>);
 
 /// What a run has done.
-enum Done {
+pub(crate) enum Done {
     /// Bootstraps of so many vectors of each value.
     Refreshed(Vec<(ValueId, usize)>),
     /// A result of so many vectors.
@@ -87,6 +88,11 @@ impl Operation {
     /// Bytes of diagonals that are kept and could be encoded at each run.
     fn kept_bytes(&self) -> u64 {
         if let Operation::Affine { map, .. } = self { map.kept_bytes() } else { 0 }
+    }
+
+    /// Whether its diagonals are encoded at each run.
+    fn is_streamed(&self) -> bool {
+        if let Operation::Affine { map, .. } = self { map.is_streamed() } else { false }
     }
 
     pub(crate) fn arguments(&self) -> Vec<ValueId> {
@@ -112,18 +118,18 @@ impl Program {
         parameters: &CkksParameters,
         arrangement: impl Into<Arrangement>,
     ) -> Result<Self, NetworkError> {
-        Self::scheduled(design, parameters, arrangement.into(), None)
+        let (prices, arrangement) = (&Prices::new(&Encoder::new(parameters)), arrangement.into());
+        Planner { design, prices, arrangement, values: true }.plan(None)
     }
 
-    /// As [`Program::new`], by a schedule if there is one.
+    /// As [`Program::new`], by a schedule.
     pub(crate) fn scheduled(
         design: &Design,
-        parameters: &CkksParameters,
+        prices: &Prices,
         arrangement: Arrangement,
-        schedule: Option<Schedule>,
+        schedule: Schedule,
     ) -> Result<Self, NetworkError> {
-        let prices = &Prices::new(&Encoder::new(parameters));
-        Planner { design, prices, arrangement, values: true }.plan(schedule)
+        Planner { design, prices, arrangement, values: true }.plan(Some(schedule))
     }
 
     /// A program that tells what [`Program::new`] would need, in less time and memory: it cannot be run, because all
@@ -149,14 +155,50 @@ impl Program {
     ///
     /// # Errors
     /// If it takes more memory even so; the message has the number.
-    pub fn within(mut self, design: &Design, memory: u64) -> Result<Self, NetworkError> {
+    pub fn within(self, design: &Design, memory: u64) -> Result<Self, NetworkError> {
         let prices = Prices::new(&Encoder::new(&self.parameters));
-        let found = self.stream(&prices, design, memory)?;
+        self.priced_within(&prices, design, memory)
+    }
+
+    /// As [`Program::within`], with prices that are shared by programs.
+    pub(crate) fn priced_within(mut self, prices: &Prices, design: &Design, memory: u64) -> Result<Self, NetworkError> {
+        let found = self.stream(prices, design, memory)?;
         if found > memory {
             let found = format!("{} MiB of memory without kept weights", found >> 20);
             return Err(NetworkError::mismatch(PLAN, found, format!("{} MiB; allow more", memory >> 20)));
         }
         Ok(self)
+    }
+
+    /// The same program with the parameters of its preset on a device. It keeps the weights that this one keeps, though
+    /// a run holds more memory there. The design is the program's.
+    ///
+    /// # Errors
+    /// If the parameters have another preset.
+    pub fn placed(self, design: &Design, parameters: &CkksParameters) -> Result<Self, NetworkError> {
+        if parameters.name() != self.parameters.name() {
+            return Err(NetworkError::mismatch(PLACE, parameters.name(), self.parameters.name()));
+        }
+        let streamed: Vec<bool> = self.steps.iter().map(Operation::is_streamed).collect();
+        let (schedule, arrangement) = (self.schedule.clone(), self.arrangement);
+        // Before the weights are there twice.
+        drop(self);
+        let prices = Prices::new(&Encoder::new(parameters));
+        let mut program = Program::scheduled(design, &prices, arrangement, schedule)?;
+        for (index, _) in streamed.iter().enumerate().filter(|(_, is_streamed)| **is_streamed) {
+            program.stream_step(index);
+        }
+        program.count(&prices, design)?;
+        Ok(program)
+    }
+
+    /// Streams the weights of a step, if it is a map.
+    fn stream_step(&mut self, index: usize) {
+        if let Operation::Affine { map, .. } = &mut self.steps[index] {
+            self.prepared_bytes -= map.prepared_bytes(&self.parameters);
+            map.stream();
+            self.prepared_bytes += map.prepared_bytes(&self.parameters);
+        }
     }
 
     /// Streams the weights of the largest maps until the program takes at most `memory` bytes, or none are kept.
@@ -165,11 +207,7 @@ impl Program {
         while self.memory() > memory {
             let sizes = self.steps.iter().enumerate().map(|(step, operation)| (operation.kept_bytes(), step));
             let Some((_, largest)) = sizes.max().filter(|(bytes, _)| *bytes > 0) else { break };
-            if let Operation::Affine { map, .. } = &mut self.steps[largest] {
-                self.prepared_bytes -= map.prepared_bytes(&self.parameters);
-                map.stream();
-                self.prepared_bytes += map.prepared_bytes(&self.parameters);
-            }
+            self.stream_step(largest);
             if self.prepared_bytes <= memory || self.steps.iter().all(|step| step.kept_bytes() == 0) {
                 self.count(prices, design)?;
             }
@@ -295,7 +333,7 @@ impl Program {
     }
 
     /// [`Program::evaluate`], which calls `watch` with the number of a step after its bootstraps and after the step.
-    fn run<A: RefreshArithmetic>(
+    pub(crate) fn run<A: RefreshArithmetic>(
         &self,
         arithmetic: &A,
         inputs: &[Vec<A::Vector>],

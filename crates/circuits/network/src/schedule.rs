@@ -18,7 +18,8 @@ use crate::program::{Operation, Program};
 const PLACE: &str = "place bootstraps";
 
 /// Most states that the search for a path follows after each step. Two live values have fewer, so that networks with
-/// residual connections have shortest paths; with more live values the path is short, but maybe not the shortest.
+/// residual connections have shortest paths; with more live values the path is short, but maybe not the shortest. A
+/// path is found if there is one, because a step has one way, which needs all its arguments at one level.
 const MOST_STATES: usize = 2000;
 
 /// Fewest slots of a bootstrap.
@@ -82,6 +83,8 @@ pub(crate) struct Scheduler<'a> {
     layouts: &'a [Layout],
     /// The scale of each value that was made at the highest level.
     scales: Vec<f64>,
+    /// The steps with their seconds up to a level, once they are known. They do not depend on the slots of bootstraps.
+    steps: Option<(usize, Vec<Step>)>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -91,7 +94,7 @@ impl<'a> Scheduler<'a> {
         (program, layouts): (&'a mut Program, &'a [Layout]),
     ) -> Self {
         let scales = vec![program.scale(); layouts.len()];
-        Scheduler { design, prices, program, layouts, scales }
+        Scheduler { design, prices, program, layouts, scales, steps: None }
     }
 
     /// The cheapest schedule: without bootstraps if the levels are enough, or else with bootstraps of vectors that
@@ -107,12 +110,28 @@ impl<'a> Scheduler<'a> {
         Ok(self.of_path(&segment, &path, slots))
     }
 
-    /// The steps with their seconds at each level. Tensors are the values, the query (which has all inputs) and the
-    /// answer (which has all outputs).
+    /// The steps, and bootstraps of each value. Tensors are the values, the query (which has all inputs) and the answer
+    /// (which has all outputs).
     fn segment(&mut self, bootstrap: &Bootstrap) -> Result<Segment, NetworkError> {
         let count = self.layouts.len();
         let (query, answer) = (count, count + 1);
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
+        let steps = match self.steps.take().filter(|(known, _)| *known == top) {
+            Some((_, steps)) => steps,
+            None => self.steps(top)?,
+        };
+        self.steps = Some((top, steps.clone()));
+        let seconds = [self.refreshing(bootstrap, 1)?, self.refreshing(bootstrap, 2)?];
+        let of_vectors = |vectors: usize| (vectors / 2) as f64 * seconds[1] + (vectors % 2) as f64 * seconds[0];
+        let mut refresh: Vec<f64> = self.layouts.iter().map(|layout| of_vectors(layout.vectors())).collect();
+        refresh.extend([f64::INFINITY; 2]);
+        Ok(Segment { ladder: Ladder { entry, top }, refresh, steps, tolerance: 0.0, input: query, output: answer })
+    }
+
+    /// The steps with their seconds at each level up to `top`.
+    fn steps(&mut self, top: usize) -> Result<Vec<Step>, NetworkError> {
+        let count = self.layouts.len();
+        let (query, answer) = (count, count + 1);
         let free = |inputs: Vec<usize>, outputs: Vec<usize>, landing: Landing| {
             let way = Way { least: 0, above: vec![0; inputs.len()], landing, seconds: vec![0.0; top + 1] };
             Step { inputs, outputs, ways: vec![way] }
@@ -127,11 +146,7 @@ impl<'a> Scheduler<'a> {
             }
         }
         steps.push(free(numbers(&self.program.outputs), vec![answer], Landing::At(0)));
-        let seconds = [self.refreshing(bootstrap, 1)?, self.refreshing(bootstrap, 2)?];
-        let of_vectors = |vectors: usize| (vectors / 2) as f64 * seconds[1] + (vectors % 2) as f64 * seconds[0];
-        let mut refresh: Vec<f64> = self.layouts.iter().map(|layout| of_vectors(layout.vectors())).collect();
-        refresh.extend([f64::INFINITY; 2]);
-        Ok(Segment { ladder: Ladder { entry, top }, refresh, steps, tolerance: 0.0, input: query, output: answer })
+        Ok(steps)
     }
 
     fn seconds(&self, cost: &Cost) -> f64 {
@@ -140,6 +155,7 @@ impl<'a> Scheduler<'a> {
 
     /// How a step runs: its seconds by working level.
     fn way(&mut self, index: usize, top: usize) -> Result<Way, NetworkError> {
+        self.prices.check_cancel()?;
         let parameters = self.program.parameters.clone();
         let depth = self.design.depths()[index];
         let step = &self.program.steps[index];

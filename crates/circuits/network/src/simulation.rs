@@ -38,15 +38,25 @@ impl Program {
         rows: &[ArrayView2<'_, f64>],
         seed: u64,
     ) -> Result<Simulation, NetworkError> {
+        self.simulate_on(network, &Simulator::new(encoder, seed), rows, &mut |_| {})
+    }
+
+    /// As [`Program::simulate`], which calls `watch` with the number of each step that has ended.
+    pub(crate) fn simulate_on(
+        &self,
+        network: &Network,
+        simulator: &Simulator,
+        rows: &[ArrayView2<'_, f64>],
+        watch: &mut dyn FnMut(usize),
+    ) -> Result<Simulation, NetworkError> {
         let count = network.check_rows(rows)?;
-        let simulator = Simulator::new(encoder, seed);
         let encrypt = |(port, rows): (&Port, &ArrayView2<'_, f64>)| {
             let vectors = port.arrange(*rows)?;
             let encrypt = |slots: &Vec<Complex64>| simulator.encrypt(slots, self.input_level(), self.scale());
             Ok(vectors.iter().map(encrypt).collect::<Result<Vec<_>, _>>()?)
         };
         let inputs = self.inputs().iter().zip(rows).map(encrypt).collect::<Result<Vec<_>, NetworkError>>()?;
-        let results = self.evaluate(&simulator, &inputs)?;
+        let results = self.run(simulator, &inputs, |step, _| watch(step))?;
         let read = |slots: fn(&Simulated) -> &[Complex64]| {
             let of_output = |(port, vectors): (&Port, &Vec<Simulated>)| {
                 port.read(&vectors.iter().map(slots).collect::<Vec<_>>(), count)

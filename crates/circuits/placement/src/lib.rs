@@ -109,13 +109,14 @@ impl Segment {
     }
 
     /// The cheapest path from the input at `start` to the output at any level, followed with at most `most` states
-    /// after each step: exact if there are never more. `None` if it finds none.
+    /// after each step: exact if there are never more. If each step has one way, which needs all its inputs at one
+    /// level, `None` only if there is no path.
     pub fn cheapest_within(&self, start: usize, most: usize) -> Option<Path> {
         self.search(start, most).into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))
     }
 
     /// The paths of [`Segment::cheapest`]. Of more than `most` states after a step those are followed that cost the
-    /// least, where a level of a tensor is worth its share of a bootstrap.
+    /// least, where a level of a tensor is worth its share of a bootstrap, and the one with the most levels left.
     fn search(&self, start: usize, most: usize) -> Vec<Path> {
         let mut arena = vec![Reached { seconds: 0.0, before: 0, choice: None }];
         let mut states: Vec<(Vec<usize>, usize)> = vec![(vec![start], 0)];
@@ -136,7 +137,11 @@ impl Segment {
             let mut kept = self.undominated(&next, found);
             if kept.len() > most {
                 kept.sort_by(|a, b| self.worth(&next, a).total_cmp(&self.worth(&next, b)));
-                kept.truncate(most);
+                let left = |at: &usize| (self.levels_left(&next, &kept[*at].0), std::cmp::Reverse(*at));
+                let highest = (0..kept.len()).max_by_key(left).unwrap_or(0);
+                let last = most.saturating_sub(1);
+                kept.swap(last, highest.max(last));
+                kept.truncate(most.max(1));
             }
             states = kept
                 .into_iter()
@@ -280,6 +285,17 @@ impl Segment {
             if seconds.is_finite() { seconds * (top - level) as f64 / (top - entry).max(1) as f64 } else { 0.0 }
         };
         reached.seconds + live.iter().zip(levels).map(share).sum::<f64>()
+    }
+
+    /// The levels that tensors have, or that a bootstrap can give them. With one way for each step some state has the
+    /// most of each tensor, so whatever path there is continues from it.
+    fn levels_left(&self, live: &[usize], levels: &[usize]) -> usize {
+        let Ladder { entry, top } = self.ladder;
+        let of_tensor = |(&tensor, &level): (&usize, &usize)| match level >= entry && self.refresh[tensor].is_finite() {
+            true => top,
+            false => level,
+        };
+        live.iter().zip(levels).map(of_tensor).sum()
     }
 
     /// The sets of inputs of a step, at these levels, that are worth a refresh before it: for some way, all inputs that

@@ -166,6 +166,40 @@ fn a_chain_is_as_cheap_as_all_its_layers_at_once() {
     assert!(compared > 20, "{compared}");
 }
 
+/// Of many states some are not followed, but never the one from which a path continues if any does: also a path
+/// without bootstraps, where bootstraps are not possible.
+#[test]
+fn a_path_is_found_if_there_is_one() {
+    let mut numbers = Numbers(11);
+    let (mut found, mut none) = ([0, 0], [0, 0]);
+    for _ in 0..2000 {
+        let steps = 4 + numbers.below(8);
+        let mut segment = segment(&mut numbers, steps);
+        segment.ladder.entry = 1 + numbers.below(3);
+        segment.steps.iter_mut().for_each(|step| {
+            step.ways.truncate(1);
+            step.ways[0].above.fill(0);
+        });
+        for without in [false, true] {
+            if without {
+                segment.refresh.fill(f64::INFINITY);
+            }
+            let is_there = !segment.cheapest(LADDER.top).is_empty();
+            for most in [1, 2, 3] {
+                let path = segment.cheapest_within(LADDER.top, most);
+                assert_eq!(path.is_some(), is_there, "{most} {segment:?}");
+                if let Some(path) = path {
+                    let refreshed = path.moves.iter().flat_map(|choice| &choice.refreshed).any(|one| *one);
+                    assert!(segment.replay(LADDER.top, &path).is_ok() && !(without && refreshed));
+                }
+            }
+            let count = if is_there { &mut found } else { &mut none };
+            count[usize::from(without)] += 1;
+        }
+    }
+    assert!(found.iter().chain(&none).all(|count| *count > 100), "{found:?} {none:?}");
+}
+
 #[test]
 fn a_change_of_cost_changes_the_choice() {
     let way = |spent, cost: f64| Way {

@@ -9,11 +9,11 @@ use std::f64::consts::PI;
 use std::fmt;
 use std::hint::black_box;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
-use unspoken_ring::{Basis, Domain, Poly, RingKind, nearest_integer};
+use unspoken_ring::{Basis, Domain, Poly, RingKind, SubringPoly, nearest_integer};
 use zeroize::{Zeroizing, optimization_barrier};
 
 use crate::error::CkksError;
@@ -122,6 +122,16 @@ struct Tables {
     twist: Vec<Complex64>,
     /// `(5^j - 1) / 4`: where the transform holds slot `j`.
     position: Vec<usize>,
+    /// Forward transforms of shorter periods, by the binary logarithm, made at their first use.
+    shorter: Vec<OnceLock<Arc<dyn Fft<f64>>>>,
+}
+
+impl Tables {
+    /// The forward transform of a period that is a power of two below the number of slots.
+    fn of_period(&self, period: usize) -> Arc<dyn Fft<f64>> {
+        let plan = || FftPlanner::new().plan_fft_forward(period);
+        self.shorter.get(period.trailing_zeros() as usize).map_or_else(plan, |made| Arc::clone(made.get_or_init(plan)))
+    }
 }
 
 impl Encoder {
@@ -136,6 +146,7 @@ impl Encoder {
             inverse: planner.plan_fft_inverse(slots),
             twist: (0..slots).map(|k| Complex64::cis(2.0 * PI * k as f64 / order as f64)).collect(),
             position: powers.take(slots).map(|g| (g - 1) / 4).collect(),
+            shorter: (0..slots.trailing_zeros()).map(|_| OnceLock::new()).collect(),
         };
         Encoder { parameters: parameters.clone(), tables: Arc::new(tables) }
     }
@@ -252,6 +263,51 @@ impl Encoder {
         let mut poly = self.round(OPERATION, &coefficients, level, basis)?;
         poly.declare_public();
         Ok(poly)
+    }
+
+    /// As [`Encoder::encode_extended`], with one of each `run` equal values. The values repeat after `slots / run`
+    /// slots, and all work is that of a ring that is smaller by `run`.
+    pub(crate) fn encode_subring(
+        &self,
+        values: &[Complex64],
+        (level, basis): (usize, Basis),
+        scale: f64,
+        run: usize,
+    ) -> Result<SubringPoly, CkksError> {
+        const OPERATION: &str = "encode over the extended basis";
+        let ring = self.parameters.ring();
+        if run == 1 {
+            return Ok(ring.into_subring(self.encode_extended(values, (level, basis), scale)?, run)?);
+        }
+        let coefficients = self.subring_coefficients(OPERATION, values, scale, run)?;
+        self.check_fits(OPERATION, &coefficients, level)?;
+        Ok(ring.evaluate_subring_f64(&coefficients, self.log2_limit(level).ceil() as u32, basis, run)?)
+    }
+
+    /// Every `run`-th coefficient of a vector that repeats, times `scale`, not rounded. The others are 0.
+    fn subring_coefficients(
+        &self,
+        operation: &'static str,
+        values: &[Complex64],
+        scale: f64,
+        run: usize,
+    ) -> Result<Vec<f64>, CkksError> {
+        self.check_values(operation, values, scale)?;
+        let period = self.parameters.slots() / run;
+        if period == 0 || !period.is_multiple_of(values.len()) {
+            let needed = format!("a divisor of the period, {period}");
+            return Err(CkksError::Shape { operation, found: values.len(), needed });
+        }
+        let fft = self.tables.of_period(period);
+        let mut work = self.work(&*fft);
+        for (position, &value) in self.tables.position[..period].iter().zip(values.iter().cycle()) {
+            work.0[position % period] = value;
+        }
+        work.transform(&*fft);
+        let factor = scale / period as f64;
+        let twist = self.tables.twist.iter().step_by(run);
+        work.0.iter_mut().zip(twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
+        Ok(self.untwist(&work.0[..period]))
     }
 
     /// The coefficients of the vector's polynomial times `scale`, not rounded.
@@ -427,6 +483,34 @@ mod tests {
             assert!(!overflow.contains("12345") && !overflow.contains("143"), "the value or its bits: {overflow}");
             assert!(matches!(refused(1e30.into(), 1e9), CkksError::Overflow { .. }));
             assert!(matches!(encoder.encode(&[Complex64::from(1.0)], 99, 1.0), Err(CkksError::Level { .. })));
+        }
+    }
+
+    #[test]
+    fn vectors_that_repeat_are_encoded_in_a_subring() {
+        for name in ["insecure_n11_depth9_scale50", "insecure_n11_real_depth9_scale50"] {
+            let encoder = Encoder::new(&Preset::find(name).unwrap().build().unwrap());
+            let (ring, slots) = (encoder.parameters().ring(), encoder.parameters().slots());
+            let real = ring.kind() == RingKind::ConjugateInvariant;
+            let basis = ring.switching_basis(encoder.parameters().basis(4));
+            for (run, length) in
+                [(16, slots / 16), (16, 4), (64, slots / 64), (slots / 2, 2), (slots / 4, 1), (slots, 1)]
+            {
+                let value = |k: usize| Complex64::new((k as f64).sin(), if real { 0.0 } else { (k as f64).cos() });
+                let values: Vec<Complex64> = (1..=length).map(value).collect();
+                let scale = 2f64.powi(30);
+                let whole = encoder.coefficients("test", &values, scale).unwrap();
+                let short = encoder.subring_coefficients("test", &values, scale, run).unwrap();
+                assert_eq!(short.len(), ring.degree() / run);
+                let largest = |errors: &mut dyn Iterator<Item = f64>| errors.fold(0.0, f64::max);
+                let error = largest(&mut short.iter().zip(whole.iter().step_by(run)).map(|(a, b)| (a - b).abs()));
+                assert!(error < 1e-12 * scale, "{name}, runs of {run}, {length} values: {error}");
+                assert!(!encoder.encode_subring(&values, (4, basis), scale, run).unwrap().is_secret());
+            }
+            let values = vec![Complex64::from(1.0); slots / 8];
+            assert!(encoder.encode_subring(&values, (4, basis), 1.0, 16).is_err(), "a longer period");
+            let large = [Complex64::from(1e30); 2];
+            assert!(matches!(encoder.encode_subring(&large, (0, basis), 1e9, 64), Err(CkksError::Overflow { .. })));
         }
     }
 }

@@ -72,8 +72,7 @@ impl PreparedVector {
         }
         let parameters = encoder.parameters();
         let basis = parameters.ring().switching_basis(parameters.basis(self.level));
-        let poly = encoder.encode_extended(&self.values, (self.level, basis), self.scale)?;
-        let poly = parameters.ring().into_subring(poly, 1)?;
+        let poly = encoder.encode_subring(&self.values, (self.level, basis), self.scale, 1)?;
         Ok(self.extended.get_or_init(|| poly))
     }
 

@@ -224,7 +224,7 @@ impl DoubleWords {
 /// Refuses coefficients that do not fit. The branch on whether the caller gets an error is the only branch that depends
 /// on them. Not inlined, so that tools can name this function when they find the branch.
 #[inline(never)]
-fn check_bound(fits: bool, log2_bound: u32) -> Result<(), RingError> {
+pub(crate) fn check_bound(fits: bool, log2_bound: u32) -> Result<(), RingError> {
     if fits { Ok(()) } else { Err(RingError::Coefficient { log2_bound }) }
 }
 

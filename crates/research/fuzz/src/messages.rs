@@ -267,6 +267,18 @@ pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
     with_keys.map(|(name, parameters)| (name, parameters.rlwe().fingerprint().0.to_vec())).collect()
 });
 
+/// Number of slots of each small preset.
+static SLOTS: LazyLock<Vec<(&str, u32)>> = LazyLock::new(|| {
+    let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
+    small.map(|preset| (preset.name, preset.build().expect("builds").slots() as u32)).collect()
+});
+
+/// Number of slots of a small preset; of the usual one for others.
+pub fn slots(name: &str) -> u32 {
+    let found = |name: &str| SLOTS.iter().find(|(known, _)| *known == name).map(|(_, slots)| *slots);
+    found(name).or(found(PRESET)).unwrap_or(1)
+}
+
 /// Largest query that is generated, for speed and memory.
 pub const MAX_QUERY_BYTES_MADE: usize = 4 << 20;
 

@@ -29,6 +29,8 @@ struct Own {
     outputs: Vec<u8>,
     #[prost(bool, tag = "13")]
     consecutive: bool,
+    #[prost(int32, repeated, tag = "19")]
+    gives: Vec<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -88,12 +90,15 @@ pub static DESCRIPTION: Target = Target {
         message.repair_header(Description::PROTOCOL, |bound| bound >= 0.0);
         let own = &mut message.own;
         own.batch = 1 << (own.batch % 4);
-        own.consecutive = false;
+        own.gives.iter_mut().for_each(|gives| *gives = gives.rem_euclid(5));
+        // Consecutive rows take all positions.
+        let positions = messages::slots(&message.header.preset) / own.batch;
+        let positions = own.consecutive.then_some(positions);
         for input in &mut own.inputs {
             let each = input.table_rows.max(1);
-            repair_port(&mut input.port, &input.shape, each);
+            repair_port(&mut input.port, &input.shape, (each, positions));
         }
-        own.results.iter_mut().for_each(|result| repair_port(&mut result.port, &result.shape, 1));
+        own.results.iter_mut().for_each(|result| repair_port(&mut result.port, &result.shape, (1, positions)));
         *data = message.encode(Description::PROTOCOL);
     },
     seeds: || {
@@ -108,16 +113,24 @@ pub static DESCRIPTION: Target = Target {
         (input.shape, input.table_rows) = (vec![2], 3);
         input.elements = vec!["a".into(), "b".into()];
         input.port = Some(Port { period: 8, middle: vec![0.5], radius: vec![0.5], bound: 1.0 });
-        let all = shallow.with_presets().chain([sound, other]);
+        // Rows one after the other.
+        let mut consecutive = shallow.clone();
+        (consecutive.own.batch, consecutive.own.consecutive) = (4, true);
+        let positions = messages::slots(&consecutive.header.preset) / 4;
+        let own = &mut consecutive.own;
+        let ports = own.inputs.iter_mut().map(|input| &mut input.port);
+        let ports = ports.chain(own.results.iter_mut().map(|result| &mut result.port));
+        ports.flatten().for_each(|port| port.period = positions);
+        let all = shallow.with_presets().chain([sound, other, consecutive]);
         all.map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };
 
-/// Repairs the period and the ranges of a port for rows of this shape.
-fn repair_port(port: &mut Option<Port>, shape: &[u32], each: u32) {
+/// Repairs the period and the ranges of a port for rows of this shape, which may have to take all positions.
+fn repair_port(port: &mut Option<Port>, shape: &[u32], (each, positions): (u32, Option<u32>)) {
     let size = shape.iter().fold(each, |size, axis| size.saturating_mul(*axis));
     let port = port.get_or_insert_default();
-    port.period = size.clamp(1, 1 << 7).next_power_of_two();
+    port.period = positions.unwrap_or_else(|| size.clamp(1, 1 << 7).next_power_of_two());
     for numbers in [&mut port.middle, &mut port.radius] {
         if numbers.len() != size as usize {
             numbers.resize(1, 1.0);

@@ -65,21 +65,42 @@ static size_t ask(UnspokenClient *client, UnspokenRequest **request)
     return count;
 }
 
-/* Prints an output of a row: its labels, its numbers, or both. */
+/* Prints a text that the service may have chosen: it must not control the terminal. Other bytes of UTF-8 stay. */
+static void print_text(const char *text, size_t length)
+{
+    size_t i;
+
+    for (i = 0; i < length; i++) {
+        const unsigned char byte = (unsigned char)text[i], next = i + 1 < length ? (unsigned char)text[i + 1] : 0;
+        /* U+0080 to U+009F have two bytes. */
+        const int is_long = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+
+        putchar(byte < 0x20 || byte == 0x7f || is_long ? '?' : byte);
+        i += is_long;
+    }
+}
+
+/* Prints an output of a row: its labels, its numbers, or both. Probabilities are in percent. */
 static void print(UnspokenClient *client, const UnspokenModelPredictions *predictions, size_t row, size_t output)
 {
     char name[MOST_NAME];
     const float *numbers = NULL;
     const uint8_t *label = NULL;
     size_t size = 0, count = 0, length = 0, i;
+    UnspokenGives gives = UNSPOKEN_GIVES_NUMBERS;
 
-    check(client, "output", unspoken_model_output(client, output, name, sizeof name, &size));
+    check(client, "output", unspoken_model_output(client, output, name, sizeof name, &size, &gives));
     check(client, "numbers", unspoken_model_predictions_numbers(predictions, row, output, &numbers, &count));
-    printf("%s%s", output == 0 ? "" : "; ", name);
+    printf("%s", output == 0 ? "" : "; ");
+    print_text(name, strlen(name));
     for (i = 0; i < size; i++) {
-        if (unspoken_model_predictions_label(predictions, row, output, i, &label, &length) == UNSPOKEN_STATUS_OK)
-            printf(" %.*s", (int)length, (const char *)label);
-        if (i < count)
+        if (unspoken_model_predictions_label(predictions, row, output, i, &label, &length) == UNSPOKEN_STATUS_OK) {
+            putchar(' ');
+            print_text((const char *)label, length);
+        }
+        if (i < count && gives == UNSPOKEN_GIVES_PROBABILITIES)
+            printf(" %.1f%%", 100 * numbers[i]);
+        else if (i < count)
             printf(" %.4f", numbers[i]);
     }
 }
@@ -109,7 +130,9 @@ int main(int count, char **arguments)
         check(client, "problem", unspoken_model_predictions_problem(predictions, row, &problem, &length));
         if (length > 0) {
             /* The service must not learn this: do not ask again. */
-            printf("no answer: %.*s\n", (int)length, (const char *)problem);
+            printf("no answer: ");
+            print_text((const char *)problem, length);
+            printf("\n");
             continue;
         }
         for (output = 0; output < outputs; output++)

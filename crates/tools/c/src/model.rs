@@ -5,8 +5,8 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use unspoken_model::{Input, ModelClient, ModelError, Predicted, Row};
-use unspoken_onnx::{Answer, Output};
+use unspoken_model::{Gives, Input, ModelClient, ModelError, OutputShape, Predicted, Row};
+use unspoken_onnx::Answer;
 use unspoken_protocol::{ClientHalf, OpenedHalf};
 use zeroize::Zeroize;
 
@@ -14,6 +14,20 @@ use crate::client::{Opened, UnspokenClient, UnspokenRequest};
 use crate::failure::Failure;
 use crate::pointers::{array, bytes, check, copy_text, free, hand_out, run, run_opened, store, store_slice};
 use crate::status::UnspokenStatus;
+
+/// What an output of a model gives.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnspokenGives {
+    /// Labels of classes, and no numbers.
+    Labels = 0,
+    /// A probability for each of at least two classes.
+    Probabilities = 1,
+    /// The natural logarithm of a probability for each of at least two classes.
+    LogProbabilities = 2,
+    /// Other numbers.
+    Numbers = 3,
+}
 
 /// What a model predicts for the rows of a request.
 pub struct UnspokenModelPredictions {
@@ -168,11 +182,12 @@ pub unsafe extern "C" fn unspoken_model_element(
     }
 }
 
-/// Writes the name of output `number`, as unspoken_model_input writes a name, and how many numbers or labels a row of
-/// it has to `size`. Names of outputs may be longer than 256 bytes: the text of the error says how long.
+/// Writes the name of output `number`, as unspoken_model_input writes a name, how many numbers or labels a row of it
+/// has to `size`, and what they are to `gives`, as the service says. Names of outputs may be longer than 256 bytes: the
+/// text of the error says how long.
 ///
 /// # Safety
-/// `client` is not freed; `name` has room for `capacity` bytes; `size` is valid.
+/// `client` is not freed; `name` has room for `capacity` bytes; `size` and `gives` are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unspoken_model_output(
     client: *const UnspokenClient,
@@ -180,13 +195,15 @@ pub unsafe extern "C" fn unspoken_model_output(
     name: *mut c_char,
     capacity: usize,
     size: *mut usize,
+    gives: *mut UnspokenGives,
 ) -> UnspokenStatus {
     // SAFETY: the caller's promises.
     unsafe {
         run_opened(client, |opened| {
-            let outputs = opened.of::<ModelClient>()?.half().description().outputs().as_slice();
-            let output: &Output = outputs.get(number).ok_or_else(|| absent("output", number, outputs.len()))?;
+            let outputs = opened.of::<ModelClient>()?.half().description().output_shapes();
+            let output: &OutputShape = outputs.get(number).ok_or_else(|| absent("output", number, outputs.len()))?;
             store("size", size, output.shape.iter().product())?;
+            store("gives", gives, output.gives.into())?;
             copy_text("name", &output.name, name, capacity)
         })
     }
@@ -340,6 +357,17 @@ pub unsafe extern "C" fn unspoken_model_predictions_label(
 pub unsafe extern "C" fn unspoken_model_predictions_free(predictions: *mut UnspokenModelPredictions) {
     // SAFETY: the caller's promise.
     unsafe { free(predictions) }
+}
+
+impl From<Gives> for UnspokenGives {
+    fn from(gives: Gives) -> Self {
+        match gives {
+            Gives::Labels => UnspokenGives::Labels,
+            Gives::Probabilities => UnspokenGives::Probabilities,
+            Gives::LogProbabilities => UnspokenGives::LogProbabilities,
+            Gives::Numbers => UnspokenGives::Numbers,
+        }
+    }
 }
 
 fn width_of(inputs: &[Input]) -> usize {

@@ -91,6 +91,7 @@ static void check_facts(void)
     char name[257];
     size_t inputs = 0, outputs = 0, width = 0, size = 0, rows = 9;
     double low = 0, high = 0;
+    UnspokenGives gives = UNSPOKEN_GIVES_NUMBERS;
 
     EXPECT(OK, unspoken_model_shape(client, &inputs, &outputs, &width));
     REQUIRE(inputs == 1 && outputs == 2 && width == WIDTH);
@@ -106,11 +107,12 @@ static void check_facts(void)
     EXPECT(ARGUMENT, unspoken_model_element(client, 0, WIDTH, name, sizeof name, &low, &high));
     EXPECT(ARGUMENT, unspoken_model_element(client, 1, 0, name, sizeof name, &low, &high));
     EXPECT(NULL_POINTER, unspoken_model_element(client, 0, 0, name, sizeof name, NULL, &high));
-    EXPECT(OK, unspoken_model_output(client, 1, name, sizeof name, &size));
-    REQUIRE(strcmp(name, "output_probability") == 0 && size == 3);
-    EXPECT(OK, unspoken_model_output(client, 0, name, sizeof name, &size));
-    REQUIRE(size == 1);
-    EXPECT(ARGUMENT, unspoken_model_output(client, 2, name, sizeof name, &size));
+    EXPECT(OK, unspoken_model_output(client, 1, name, sizeof name, &size, &gives));
+    REQUIRE(strcmp(name, "output_probability") == 0 && size == 3 && gives == UNSPOKEN_GIVES_PROBABILITIES);
+    EXPECT(OK, unspoken_model_output(client, 0, name, sizeof name, &size, &gives));
+    REQUIRE(size == 1 && gives == UNSPOKEN_GIVES_LABELS);
+    EXPECT(ARGUMENT, unspoken_model_output(client, 2, name, sizeof name, &size, &gives));
+    EXPECT(NULL_POINTER, unspoken_model_output(client, 0, name, sizeof name, &size, NULL));
 }
 
 static void check_requests(void)

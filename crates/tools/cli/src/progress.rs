@@ -10,6 +10,7 @@ use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
+use unspoken_network as network;
 
 /// All bars on standard error.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
@@ -117,6 +118,18 @@ impl Bars {
     /// Shows how many contributions to sums were sent.
     pub fn contributions(&mut self, done: usize, total: usize) {
         self.show("sending contributions", done as u64, total as u64, false);
+    }
+
+    /// Shows how far a model is compiled.
+    pub fn compiling(&mut self, progress: network::Progress) {
+        match progress {
+            network::Progress::Planning { done, total } => {
+                self.show("planning for each preset", done as u64, total as u64, false);
+            }
+            network::Progress::Simulating { done, total } => {
+                self.show("simulating a batch", done as u64, total as u64, false);
+            }
+        }
     }
 
     /// Shows a text to the right of the bar.

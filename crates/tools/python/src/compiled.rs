@@ -6,14 +6,16 @@ use std::sync::{Arc, OnceLock};
 use ndarray::ArrayD;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use unspoken_model::{
     CompileOptions, Gives, Input, InputShape, Interface, ModelError, OutputShape, Predicted, Row, SimulatedModel,
 };
-use unspoken_onnx::{Answer, Labels, Network, Outputs};
+use unspoken_network::Progress;
+use unspoken_onnx::{Answer, Labels, Network};
 
 use crate::failure::Failure;
 use crate::interruptible;
+use crate::progress::Reporter;
 
 /// Options of compiling, from a dictionary with these keys.
 #[derive(FromPyObject)]
@@ -24,13 +26,14 @@ pub(crate) struct Options {
     margin: f64,
     kink_bits: f64,
     smooth_bits: f64,
+    keep_weights: bool,
     memory_mib: u64,
 }
 
 impl From<Options> for CompileOptions {
     fn from(options: Options) -> Self {
-        let Options { batch, preset, margin, kink_bits, smooth_bits, memory_mib } = options;
-        CompileOptions { batch, preset, margin, kink_bits, smooth_bits, memory_mib }
+        let Options { batch, preset, margin, kink_bits, smooth_bits, keep_weights, memory_mib } = options;
+        CompileOptions { batch, preset, margin, kink_bits, smooth_bits, keep_weights, memory_mib }
     }
 }
 
@@ -68,13 +71,17 @@ impl OnnxModel {
         py: Python<'_>,
         tables: Vec<PyReadonlyArray2<'_, f64>>,
         options: Options,
+        progress: &Bound<'_, PyAny>,
     ) -> PyResult<CompiledModel> {
+        let reporter = Reporter::from_argument(progress)?;
         let (options, wishes) = CompileOptions::from(options).checked().map_err(Failure::Compiled)?;
         let tables: Vec<_> = tables.iter().map(|table| table.as_array().to_owned()).collect();
         let network = Arc::clone(&self.network);
-        interruptible::run_apart(py, move || {
+        interruptible::run(py, reporter, move |report, cancel| {
             let views: Vec<_> = tables.iter().map(|table| table.view()).collect();
-            let model = unspoken_model::CompiledModel::compile(&network, &views, options, &wishes);
+            let (mut report, cancel) = (|step: Progress| report(step.into()), cancel.shared());
+            let compile = unspoken_model::CompiledModel::compile_with;
+            let model = compile(&network, &views, options, &wishes, &mut report, &cancel);
             Ok(CompiledModel::new(model.map_err(Failure::Compiled)?))
         })
     }
@@ -130,15 +137,15 @@ impl CompiledModel {
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let model = Arc::clone(&self.0);
         let inputs = interruptible::run_apart(py, move || Ok(model.simulated()?.inputs().to_vec()))?;
-        facts(py, &inputs, &self.0.model.interface.outputs)
+        facts(py, &inputs, &self.0.outputs()?)
     }
 
-    /// The outputs for rows, each with an array for each input, in the clear.
-    fn predict<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    /// What [`joined`] makes of the answers to rows, each with an array for each input, in the clear.
+    fn predict<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
         let (asked, model) = (read_rows(rows)?, Arc::clone(&self.0));
         let predict = move || model.simulated()?.predict(&asked).map_err(Failure::Compiled);
         let found = interruptible::run_apart(py, predict)?;
-        joined(py, found, &self.0.model.interface.outputs)
+        joined(py, found, &self.0.outputs()?)
     }
 }
 
@@ -156,6 +163,10 @@ impl Compiled {
         let planned = self.model.simulated().map_err(Failure::Compiled)?;
         Ok(self.simulated.get_or_init(|| planned))
     }
+
+    fn outputs(&self) -> Result<Vec<OutputShape>, Failure> {
+        OutputShape::of(&self.model.interface.outputs).map_err(Failure::Compiled)
+    }
 }
 
 fn input(input: &InputShape) -> (&str, &[usize], Option<usize>) {
@@ -170,7 +181,7 @@ pub(crate) fn read_rows(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Row>> {
 }
 
 /// What Python knows of inputs and outputs.
-pub(crate) fn facts<'py>(py: Python<'py>, inputs: &[Input], outputs: &Outputs) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn facts<'py>(py: Python<'py>, inputs: &[Input], outputs: &[OutputShape]) -> PyResult<Bound<'py, PyDict>> {
     let range = |input: &Input, end: usize| {
         let numbers = (0..input.shape.size()).map(|element| Some(input.range(element)?[end]));
         numbers.collect::<Option<Vec<f64>>>().map(|numbers| PyArray1::from_vec(py, numbers))
@@ -181,7 +192,6 @@ pub(crate) fn facts<'py>(py: Python<'py>, inputs: &[Input], outputs: &Outputs) -
     };
     let dict = PyDict::new(py);
     dict.set_item("inputs", inputs.iter().map(of_input).collect::<PyResult<Vec<_>>>()?)?;
-    let outputs = OutputShape::of(outputs).map_err(Failure::Compiled)?;
     dict.set_item("outputs", outputs.iter().map(|one| output(py, one)).collect::<PyResult<Vec<_>>>()?)?;
     Ok(dict)
 }
@@ -190,6 +200,7 @@ fn output<'py>(py: Python<'py>, one: &OutputShape) -> PyResult<Bound<'py, PyAny>
     let gives = match one.gives {
         Gives::Labels => "labels",
         Gives::Probabilities => "probabilities",
+        Gives::LogProbabilities => "log_probabilities",
         Gives::Numbers => "numbers",
     };
     let labels = match &one.labels {
@@ -200,26 +211,29 @@ fn output<'py>(py: Python<'py>, one: &OutputShape) -> PyResult<Bound<'py, PyAny>
     Ok((&one.name, &one.shape, gives, labels).into_pyobject(py)?.into_any())
 }
 
-/// For each output an array with the answers to all rows; a flat list of texts.
+/// The number of rows; for each output an array with the answers to all rows that have one, or a flat list of texts;
+/// and for each other row why it has none.
 pub(crate) fn joined<'py>(
     py: Python<'py>,
-    predicted: Vec<Predicted>,
-    outputs: &Outputs,
-) -> PyResult<Bound<'py, PyList>> {
+    predicted: Vec<Result<Predicted, ModelError>>,
+    outputs: &[OutputShape],
+) -> PyResult<Bound<'py, PyTuple>> {
     let rows = predicted.len();
-    let mut answers: Vec<Vec<Answer>> = vec![Vec::with_capacity(rows); outputs.as_slice().len()];
-    for one in predicted {
-        answers.iter_mut().zip(one.outputs).for_each(|(all, answer)| all.push(answer));
+    let mut answers: Vec<Vec<Answer>> = vec![Vec::with_capacity(rows); outputs.len()];
+    let problems = PyDict::new(py);
+    for (row, one) in predicted.into_iter().enumerate() {
+        match one {
+            Ok(one) => answers.iter_mut().zip(one.outputs).for_each(|(all, answer)| all.push(answer)),
+            Err(problem) => problems.set_item(row, problem.to_string())?,
+        }
     }
-    let arrays = outputs.as_slice().iter().zip(answers).map(|(output, answers)| {
-        let shape = [&[rows], output.shape.as_slice()].concat();
-        one_array(py, answers, &shape)
-    });
-    PyList::new(py, arrays.collect::<PyResult<Vec<_>>>()?)
+    let arrays = outputs.iter().zip(answers).map(|(output, answers)| one_array(py, answers, output));
+    (rows, PyList::new(py, arrays.collect::<PyResult<Vec<_>>>()?)?, problems).into_pyobject(py)
 }
 
 /// The answers of one output, which are of one kind.
-fn one_array<'py>(py: Python<'py>, answers: Vec<Answer>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+fn one_array<'py>(py: Python<'py>, answers: Vec<Answer>, output: &OutputShape) -> PyResult<Bound<'py, PyAny>> {
+    let shape = [&[answers.len()], output.shape.as_slice()].concat();
     let (mut numbers, mut integers, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for answer in answers {
         match answer {
@@ -230,11 +244,13 @@ fn one_array<'py>(py: Python<'py>, answers: Vec<Answer>, shape: &[usize]) -> PyR
             Answer::Texts(values) => texts.extend(values),
         }
     }
-    if !texts.is_empty() {
+    // Without an answer, the labels tell the kind.
+    let no_texts = output.gives == Gives::Labels && matches!(output.labels, Some(Labels::Texts(_)));
+    if !texts.is_empty() || (shape[0] == 0 && no_texts) {
         return Ok(texts.into_pyobject(py)?.into_any());
     }
     let wrong = |error| Failure::Compiled(ModelError::Row(format!("read the answers: {error}")));
-    if !integers.is_empty() {
+    if !integers.is_empty() || (shape[0] == 0 && output.gives == Gives::Labels) {
         let array = ArrayD::from_shape_vec(shape, integers).map_err(wrong)?;
         return Ok(array.into_pyarray(py).into_any());
     }

@@ -11,6 +11,7 @@ use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
+use unspoken_network as network;
 
 /// Stage of the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) enum Stage {
     Clustering,
     MeasuringRecall,
     PlacingDocuments,
+    PlanningPresets,
+    Simulating,
 }
 
 impl Stage {
@@ -58,6 +61,8 @@ impl Stage {
             Stage::Clustering => "clustering",
             Stage::MeasuringRecall => "measuring recall",
             Stage::PlacingDocuments => "placing documents",
+            Stage::PlanningPresets => "planning presets",
+            Stage::Simulating => "simulating",
         }
     }
 
@@ -188,6 +193,17 @@ impl From<collection::Step> for Event {
             collection::Step::Measure => Event::new(Stage::MeasuringRecall, 0, 1),
             collection::Step::Place { done, total } => Event::new(Stage::PlacingDocuments, done as u64, total as u64),
             collection::Step::Store(progress) => progress.into(),
+        }
+    }
+}
+
+impl From<network::Progress> for Event {
+    fn from(progress: network::Progress) -> Self {
+        match progress {
+            network::Progress::Planning { done, total } => {
+                Event::new(Stage::PlanningPresets, done as u64, total as u64)
+            }
+            network::Progress::Simulating { done, total } => Event::new(Stage::Simulating, done as u64, total as u64),
         }
     }
 }

@@ -31,8 +31,8 @@ pub(crate) trait WebApplication: ClientHalf<Encoded: Send + Sync + 'static> + 's
     /// The question that JavaScript wrote.
     fn question(&self, question: &Question) -> Result<Self::Asked, Failure>;
 
-    /// An answer for JavaScript. An error if the question was none that has one, which the service must not learn.
-    fn answer(&self, answer: Self::Answer) -> Result<Answer, Failure>;
+    /// An answer for JavaScript.
+    fn answer(&self, answer: Self::Answer) -> Answer;
 
     /// What continues texts, if the application does.
     fn language<'a>(&'a self, _: &'a Self::Model) -> Result<Language<'a>, Failure> {
@@ -82,8 +82,8 @@ impl WebApplication for ClassifyClient {
         }
     }
 
-    fn answer(&self, Classified { label, scores, .. }: Classified) -> Result<Answer, Failure> {
-        Ok(Answer::Classified { label, scores, labels: self.labels().to_vec() })
+    fn answer(&self, Classified { label, scores, .. }: Classified) -> Answer {
+        Answer::Classified { label, scores, labels: self.labels().to_vec() }
     }
 
     fn security(description: &Self::Description) -> Security {
@@ -101,8 +101,8 @@ impl WebApplication for DigitsClient {
         }
     }
 
-    fn answer(&self, Recognised { digit, scores }: Recognised) -> Result<Answer, Failure> {
-        Ok(Answer::Recognised { digit, scores: scores.to_vec() })
+    fn answer(&self, Recognised { digit, scores }: Recognised) -> Answer {
+        Answer::Recognised { digit, scores: scores.to_vec() }
     }
 
     fn security(description: &Self::Description) -> Security {
@@ -121,9 +121,9 @@ impl WebApplication for PirClient {
         }
     }
 
-    fn answer(&self, answer: unspoken_pir::Answer) -> Result<Answer, Failure> {
+    fn answer(&self, answer: unspoken_pir::Answer) -> Answer {
         let unspoken_pir::Answer { record, version, .. } = answer;
-        Ok(Answer::Retrieved { record, version: version as u32, build: (version >> u32::BITS) as u32 })
+        Answer::Retrieved { record, version: version as u32, build: (version >> u32::BITS) as u32 }
     }
 
     fn security(description: &Self::Description) -> Security {
@@ -152,9 +152,9 @@ impl WebApplication for SearchClient {
         }
     }
 
-    fn answer(&self, hits: Vec<unspoken_search::Hit>) -> Result<Answer, Failure> {
+    fn answer(&self, hits: Vec<unspoken_search::Hit>) -> Answer {
         let hit = |unspoken_search::Hit { position, cosine }| Hit { position, cosine };
-        Ok(Answer::Found { hits: hits.into_iter().map(hit).collect() })
+        Answer::Found { hits: hits.into_iter().map(hit).collect() }
     }
 
     fn collection(description: &Self::Description) -> Option<Collection> {
@@ -178,8 +178,8 @@ impl WebApplication for ChatClient {
         }
     }
 
-    fn answer(&self, answer: unspoken_chat::Answer) -> Result<Answer, Failure> {
-        Ok(Answer::Next(answer))
+    fn answer(&self, answer: unspoken_chat::Answer) -> Answer {
+        Answer::Next(answer)
     }
 
     fn language<'a>(&'a self, model: &'a Arc<ClientModel>) -> Result<Language<'a>, Failure> {
@@ -201,11 +201,11 @@ impl WebApplication for ModelClient {
         }
     }
 
-    fn answer(&self, answer: Result<Predicted, ModelError>) -> Result<Answer, Failure> {
-        let refused =
-            |error: ModelError| Failure::Refused(format!("{error}. Do not ask a service again because of this"));
-        let Predicted { outputs, .. } = answer.map_err(refused)?;
-        Ok(Answer::Predicted { outputs: outputs_of(self.description(), outputs) })
+    fn answer(&self, answer: Result<Predicted, ModelError>) -> Answer {
+        match answer {
+            Ok(Predicted { outputs, .. }) => Answer::Predicted { outputs: outputs_of(self.description(), outputs) },
+            Err(error) => Answer::Unanswered { error: error.to_string() },
+        }
     }
 
     fn interface(description: &Self::Description) -> Option<ModelInterface> {

@@ -57,6 +57,8 @@ export interface Retrieved {
 /** The answer of a search: positions of documents, and cosines of their vectors and the query's, the nearest first. */
 export interface Hits { hits: { position: number; cosine: number }[] }
 export type Answer = Classified | Recognised | Retrieved | Hits | Predicted;
+/** Why a row of a model has no answer. The service must not learn that there is such a row: do not ask again for it. */
+export interface Unanswered { error: string }
 
 /** What a continued text or an answer has so far, and why it has ended, if it has. */
 export interface Told {
@@ -378,11 +380,12 @@ impl Client {
         Ok(self.half.check_answer(&request.asked, answer)?)
     }
 
-    /// Decrypts the answer to a request of this client, in the order of the questions.
+    /// Decrypts the answer to a request of this client, in the order of the questions. Of a model, rows with a number
+    /// outside its range have none.
     ///
     /// # Errors
     /// If the answer is malformed, or computed for another description or with other keys.
-    #[wasm_bindgen(unchecked_return_type = "Answer[]")]
+    #[wasm_bindgen(unchecked_return_type = "(Answer | Unanswered)[]")]
     pub fn read(&self, request: &Request, answer: &[u8]) -> Result<JsValue, JsValue> {
         let answers = self.half.read(&request.asked, answer)?;
         let answers = answers.into_iter().zip(&request.most).map(|(answer, &most)| answer.with_most(most));

@@ -95,7 +95,7 @@ impl<H: WebApplication> WebHalf for OpenedHalf<H> {
 
     fn read(&self, asked: &AnyRequest, answer: &[u8]) -> Result<Vec<Answer>, Failure> {
         let answers = self.read(asked.of()?, answer)?;
-        answers.into_iter().map(|answer| self.half().answer(answer)).collect()
+        Ok(answers.into_iter().map(|answer| self.half().answer(answer)).collect())
     }
 
     fn update(&mut self, description: &[u8]) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! Models that owners bring: what they take and give, for JavaScript.
 
 use serde::Serialize;
-use unspoken_model::{Description, Input, Row};
-use unspoken_onnx::Answer;
+use unspoken_model::{Description, Gives, Input, OutputShape, Row};
+use unspoken_onnx::{Answer, Labels};
 use wasm_bindgen::prelude::*;
 
 use crate::failure::Failure;
@@ -13,7 +13,20 @@ const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
 /** What a model takes and gives. */
-export interface ModelInterface { inputs: ModelInput[]; outputs: { name: string; shape: number[] }[] }
+export interface ModelInterface { inputs: ModelInput[]; outputs: DescribedOutput[] }
+
+/**
+ * What an output gives, as the service says: labels of classes, a probability for each of at least two classes, the
+ * natural logarithm of each, or other numbers.
+ */
+export type Gives = "labels" | "probabilities" | "logProbabilities" | "numbers";
+
+/** An output of a model, before it is asked. */
+export interface DescribedOutput {
+  name: string; shape: number[]; gives: Gives;
+  /** The labels that the model names, of its classes. */
+  labels: string[] | undefined;
+}
 
 /** An input of a model. */
 export interface ModelInput {
@@ -32,8 +45,8 @@ export interface ModelInput {
 export interface ModelQuestion {
   inputs: Record<string, Float64Array | Float32Array | number[]>;
   /**
-   * Whether numbers outside their ranges are moved into them. By default such a question is an error after the answer
-   * has arrived: the service cannot see that numbers are outside.
+   * Whether numbers outside their ranges are moved into them. By default such a question has no answer, which is an
+   * `UnansweredError` after all answers have arrived: the service cannot see that numbers are outside.
    */
   clip?: boolean;
 }
@@ -43,7 +56,7 @@ export interface Predicted { outputs: ModelOutput[] }
 
 /** An output of a model. */
 export interface ModelOutput {
-  name: string; shape: number[];
+  name: string; shape: number[]; gives: Gives;
   /** Numbers; or labels, as numbers or texts. Integers that JavaScript has no number for are texts. */
   values: (number | string)[];
   /** The label of each number, if the model says. */
@@ -55,7 +68,7 @@ export interface ModelOutput {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ModelInterface {
     inputs: Vec<ModelInput>,
-    outputs: Vec<OutputShape>,
+    outputs: Vec<DescribedOutput>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -70,9 +83,11 @@ struct ModelInput {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct OutputShape {
+struct DescribedOutput {
     name: String,
     shape: Vec<usize>,
+    gives: &'static str,
+    labels: Option<Vec<String>>,
 }
 
 impl ModelInterface {
@@ -91,11 +106,25 @@ impl ModelInterface {
                 table_rows: shape.table_rows,
             }
         };
-        let outputs = description.outputs().as_slice().iter();
+        let output = |output: &OutputShape| DescribedOutput {
+            name: output.name.clone(),
+            shape: output.shape.clone(),
+            gives: name_of(output.gives),
+            labels: output.labels.clone().map(Labels::into_texts),
+        };
         ModelInterface {
             inputs: description.inputs().iter().map(input).collect(),
-            outputs: outputs.map(|one| OutputShape { name: one.name.clone(), shape: one.shape.clone() }).collect(),
+            outputs: description.output_shapes().iter().map(output).collect(),
         }
+    }
+}
+
+fn name_of(gives: Gives) -> &'static str {
+    match gives {
+        Gives::Labels => "labels",
+        Gives::Probabilities => "probabilities",
+        Gives::LogProbabilities => "logProbabilities",
+        Gives::Numbers => "numbers",
     }
 }
 
@@ -121,6 +150,7 @@ pub(crate) fn row_of(description: &Description, written: &[(String, Vec<f64>)], 
 pub(crate) struct Output {
     name: String,
     shape: Vec<usize>,
+    gives: &'static str,
     values: Vec<Value>,
     labels: Option<Vec<String>>,
 }
@@ -145,16 +175,17 @@ impl From<i64> for Value {
 /// The outputs of a row, with their names and shapes.
 pub(crate) fn outputs_of(description: &Description, answers: Vec<Answer>) -> Vec<Output> {
     let numbers = |numbers: ndarray::ArrayD<f32>| numbers.iter().map(|x| Value::Number((*x).into())).collect();
-    let of = |(output, answer): (&unspoken_onnx::Output, Answer)| {
+    let of = |(output, answer): (&OutputShape, Answer)| {
         let (values, labels) = match answer {
             Answer::Numbers(array) => (numbers(array), None),
             Answer::Integers(array) => (array.iter().copied().map(Value::from).collect(), None),
             Answer::Texts(array) => (array.iter().cloned().map(Value::Text).collect(), None),
             Answer::Scores { labels, numbers: array } => (numbers(array), Some(labels.into_texts())),
         };
-        Output { name: output.name.clone(), shape: output.shape.clone(), values, labels }
+        let (name, shape, gives) = (output.name.clone(), output.shape.clone(), name_of(output.gives));
+        Output { name, shape, gives, values, labels }
     };
-    description.outputs().as_slice().iter().zip(answers).map(of).collect()
+    description.output_shapes().iter().zip(answers).map(of).collect()
 }
 
 #[cfg(test)]
@@ -208,6 +239,9 @@ mod tests {
         assert_eq!((input.low.len(), input.high.len(), input.table_rows), (4, 4, None));
         assert!(input.low[0] < 0.0 && input.high[0] > 4.5, "{input:?}");
         let name = input.name.clone();
+        let gives = interface.outputs.iter().map(|output| output.gives).collect::<Vec<_>>();
+        assert_eq!(gives, ["labels", "probabilities"]);
+        assert!(interface.outputs.iter().all(|output| output.labels.as_ref().unwrap()[2] == "virginica"));
 
         let mut keys = Vec::new();
         half.half().write_keys(&mut keys, &mut |_, _| {}, &NEVER).unwrap();
@@ -228,6 +262,7 @@ mod tests {
         };
         let inside = ask(row(&[(&name, &[4.5, 3.5, 1.5, 0.0])], false));
         assert_eq!(inside.iter().map(|output| output.values.len()).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(inside.iter().map(|output| output.gives).collect::<Vec<_>>(), gives);
         assert!(matches!(&inside[0].values[0], Value::Text(label) if label == "setosa"), "{inside:?}");
         assert_eq!(inside[1].labels.as_deref().unwrap()[0], "setosa");
         // A number far outside is moved to the end of its range.
@@ -240,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_outside_are_asked_and_have_an_error_for_an_answer() {
+    fn rows_outside_are_asked_and_have_an_error_for_an_answer_beside_those_of_others() {
         let server = served();
         let mut half = opened(&server);
         let name = half.interface().unwrap().inputs[0].name.clone();
@@ -253,17 +288,20 @@ mod tests {
             ([1.0, 99.0, 1.0, 1.0], false, Some("found a number outside in element 1 (\"sepal width\")")),
             ([1.0, f64::NAN, 1.0, 1.0], true, Some("found no number in element 1")),
         ] {
-            let question = [row(&[(&name, &numbers)], clip)];
+            let question = [row(&[(&name, &numbers)], clip), row(&[(&name, &[1.0; 4])], false)];
             half.check(&question).unwrap();
             let asked = half.ask(&question).unwrap();
             lengths.push(asked.bytes.len());
             let request = Request::new(ClientId::new([1; 16]), &keys, &asked.bytes);
             let answer = server.answer(&request, &Call::new(&NEVER)).unwrap();
             half.check_answer(&asked, &answer).unwrap();
-            let found = half.read(&asked, &answer).err().map(|error| error.to_string());
-            assert_eq!(found.is_some(), problem.is_some(), "{found:?}");
-            let (found, problem) = (found.unwrap_or_default(), problem.unwrap_or_default());
-            assert!(found.contains(problem) && (found.is_empty() || found.contains("Do not ask")), "{found}");
+            let read = half.read(&asked, &answer).unwrap();
+            let [first, WebAnswer::Predicted { .. }] = read.as_slice() else { panic!("{read:?}") };
+            match (first, problem) {
+                (WebAnswer::Predicted { .. }, None) => {}
+                (WebAnswer::Unanswered { error }, Some(problem)) => assert!(error.contains(problem), "{error}"),
+                (found, _) => panic!("{found:?}"),
+            }
         }
         assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
     }

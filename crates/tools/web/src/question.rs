@@ -148,6 +148,11 @@ pub(crate) enum Answer {
         /// The outputs.
         outputs: Vec<Output>,
     },
+    /// Why a row of a model has no answer, which the service must not learn.
+    Unanswered {
+        /// The reason.
+        error: String,
+    },
     /// The answer to a question of a text that is continued, for [`Client::take`](crate::Client::take).
     #[serde(skip)]
     Next(unspoken_chat::Answer),

@@ -8,3 +8,4 @@ mod choices;
 mod layouts;
 mod lowered;
 mod polynomials;
+mod refits;

@@ -174,6 +174,11 @@ impl LinearPlan {
         LinearPlan { streamed: true, ..self }
     }
 
+    /// Whether its diagonals are encoded whenever they are used.
+    pub fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
     /// The split of the diagonals into baby steps and giant steps.
     pub fn steps(&self) -> Steps {
         self.steps

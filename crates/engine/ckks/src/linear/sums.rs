@@ -3,9 +3,10 @@
 //! With `out_r = sum_i T_ri(in_i)`, each input is decomposed and rotated by its baby steps once for all results, and
 //! each result is rotated by its giant steps once for all inputs.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use num_complex::Complex64;
+use rayon::prelude::*;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::arithmetic::Arithmetic;
@@ -169,39 +170,114 @@ impl<'a> LinearSums<'a> {
     ) -> Result<Vec<A::Vector>, CkksError> {
         let levels: Vec<_> = inputs.iter().map(|input| (arithmetic.level(input), arithmetic.scale(input))).collect();
         self.output(&levels)?;
-        let (steps, slots) = (self.first.steps, self.first.parameters.slots());
         let mut sums: Vec<BTreeMap<usize, A::Vector>> = self.rows.iter().map(|_| BTreeMap::new()).collect();
         // One input after the other, so that the rotations of one are held.
         for (number, input) in inputs.iter().enumerate() {
             let input = arithmetic.lowered(input, self.first.level)?;
-            let mut babies: BTreeMap<usize, A::Vector> = BTreeMap::new();
-            for (row, sums) in self.rows.iter().zip(&mut sums) {
-                let plans = row.iter().filter(|(own, _)| *own == number);
-                for (plan, (giant, diagonals)) in
-                    plans.flat_map(|(_, plan)| plan.rows().into_iter().map(move |r| (plan, r)))
-                {
-                    for (baby, diagonal) in diagonals {
-                        if let Entry::Vacant(entry) = babies.entry(baby) {
-                            entry.insert(arithmetic.rotate(&input, steps.baby(baby, slots) as i64)?);
-                        }
-                        let values = rotated_right(diagonal, steps.giant(giant, slots));
-                        let product = arithmetic.mul_values(&babies[&baby], &values, plan.plaintext_scale)?;
-                        let sum = match sums.remove(&giant) {
-                            Some(sum) => arithmetic.add(&sum, &product)?,
-                            None => product,
-                        };
-                        sums.insert(giant, sum);
-                    }
+            let work = self.products(number);
+            let rotate = |baby| Ok((baby, self.baby(arithmetic, &input, baby)?));
+            let babies = babies(&work).into_iter().map(rotate).collect::<Result<BTreeMap<_, _>, CkksError>>()?;
+            for ((row, giant), terms) in work {
+                let before = sums[row].remove(&giant);
+                sums[row].extend(self.added(arithmetic, &babies, giant, &terms, before)?.map(|sum| (giant, sum)));
+            }
+        }
+        sums.into_iter().map(|sums| self.turned(arithmetic, sums)).collect()
+    }
+
+    /// As [`LinearSums::evaluate`], with the same results, on all threads.
+    ///
+    /// # Errors
+    /// As for [`LinearSums::evaluate`].
+    pub(crate) fn evaluate_on_threads<A: Arithmetic + Sync>(
+        &self,
+        arithmetic: &A,
+        inputs: &[&A::Vector],
+    ) -> Result<Vec<A::Vector>, CkksError> {
+        let levels: Vec<_> = inputs.iter().map(|input| (arithmetic.level(input), arithmetic.scale(input))).collect();
+        self.output(&levels)?;
+        let mut sums: Vec<BTreeMap<usize, A::Vector>> = self.rows.iter().map(|_| BTreeMap::new()).collect();
+        for (number, input) in inputs.iter().enumerate() {
+            let input = &*arithmetic.lowered(input, self.first.level)?;
+            let work = self.products(number);
+            let rotate = |baby| Ok((baby, self.baby(arithmetic, input, baby)?));
+            let babies = babies(&work).into_par_iter().map(rotate).collect::<Result<BTreeMap<_, _>, CkksError>>()?;
+            let work: Vec<_> =
+                work.into_iter().map(|((row, giant), terms)| ((row, giant), terms, sums[row].remove(&giant))).collect();
+            let add = |((row, giant), terms, before): ((usize, usize), Terms<'_>, Option<A::Vector>)| {
+                Ok((row, giant, self.added(arithmetic, &babies, giant, &terms, before)?))
+            };
+            let added = work.into_par_iter().map(add).collect::<Result<Vec<_>, CkksError>>()?;
+            for (row, giant, sum) in added {
+                sums[row].extend(sum.map(|sum| (giant, sum)));
+            }
+        }
+        sums.into_par_iter().map(|sums| self.turned(arithmetic, sums)).collect()
+    }
+
+    /// The diagonals of one input by the numbers of results and giant steps, with their baby numbers.
+    fn products(&self, number: usize) -> BTreeMap<(usize, usize), Terms<'_>> {
+        let mut work: BTreeMap<(usize, usize), Terms<'_>> = BTreeMap::new();
+        for (row, plans) in self.rows.iter().enumerate() {
+            for (_, plan) in plans.iter().filter(|(own, _)| *own == number) {
+                for (giant, diagonals) in plan.rows() {
+                    let terms = diagonals.into_iter().map(|(baby, diagonal)| (baby, diagonal, plan.plaintext_scale));
+                    work.entry((row, giant)).or_default().extend(terms);
                 }
             }
         }
-        let result = |sums| {
-            let add = |sum: A::Vector, more: A::Vector| arithmetic.add(&sum, &more);
-            let rotate = |sum: A::Vector, giants| arithmetic.rotate(&sum, steps.giant(giants, slots) as i64);
-            arithmetic.rescale(&horner(sums, add, rotate)?)
-        };
-        sums.into_iter().map(result).collect()
+        work
     }
+
+    /// An input rotated by a baby step.
+    fn baby<A: Arithmetic + ?Sized>(
+        &self,
+        arithmetic: &A,
+        input: &A::Vector,
+        baby: usize,
+    ) -> Result<A::Vector, CkksError> {
+        arithmetic.rotate(input, self.first.steps.baby(baby, self.first.parameters.slots()) as i64)
+    }
+
+    /// A sum with the products of these diagonals added.
+    fn added<A: Arithmetic + ?Sized>(
+        &self,
+        arithmetic: &A,
+        babies: &BTreeMap<usize, A::Vector>,
+        giant: usize,
+        terms: &Terms<'_>,
+        mut sum: Option<A::Vector>,
+    ) -> Result<Option<A::Vector>, CkksError> {
+        let turned = self.first.steps.giant(giant, self.first.parameters.slots());
+        for (baby, diagonal, scale) in terms {
+            let product = arithmetic.mul_values(&babies[baby], &rotated_right(diagonal, turned), *scale)?;
+            sum = Some(match sum {
+                Some(sum) => arithmetic.add(&sum, &product)?,
+                None => product,
+            });
+        }
+        Ok(sum)
+    }
+
+    /// A result: its sums, rotated by their giant steps.
+    fn turned<A: Arithmetic + ?Sized>(
+        &self,
+        arithmetic: &A,
+        sums: BTreeMap<usize, A::Vector>,
+    ) -> Result<A::Vector, CkksError> {
+        let (steps, slots) = (self.first.steps, self.first.parameters.slots());
+        let add = |sum: A::Vector, more: A::Vector| arithmetic.add(&sum, &more);
+        let rotate = |sum: A::Vector, giants| arithmetic.rotate(&sum, steps.giant(giants, slots) as i64);
+        arithmetic.rescale(&horner(sums, add, rotate)?)
+    }
+}
+
+/// Baby numbers with their diagonals and the scales of those.
+type Terms<'a> = Vec<(usize, &'a [Complex64], f64)>;
+
+/// The baby numbers of products.
+fn babies(work: &BTreeMap<(usize, usize), Terms<'_>>) -> BTreeSet<usize> {
+    work.values().flatten().map(|(baby, ..)| *baby).collect()
 }
 
 impl LinearPlan {

@@ -63,8 +63,8 @@ impl LinearTransform {
         let encode_row = |(giant, row): (usize, Vec<(usize, &[Complex64])>)| {
             let encode = |(baby, diagonal): (usize, &[Complex64])| {
                 let values = rotated_right(diagonal, plan.steps.giant(giant, slots));
-                let poly = encoder.encode_extended(&values, (plan.level, plan.basis), plan.plaintext_scale)?;
-                Ok((baby, plan.parameters.ring().into_subring(poly, plan.run)?))
+                let level = (plan.level, plan.basis);
+                Ok((baby, encoder.encode_subring(&values, level, plan.plaintext_scale, plan.run)?))
             };
             let row = row.into_iter().filter(|(baby, _)| is_wanted(*baby)).collect::<Vec<_>>();
             Ok((giant, row.into_par_iter().map(encode).collect::<Result<_, CkksError>>()?))

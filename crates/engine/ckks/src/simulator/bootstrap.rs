@@ -192,7 +192,7 @@ impl Simulator {
         let inputs: Vec<Simulated> = inputs.iter().map(|input| input.draft()).collect();
         let results = self.charge_instead((sums.cost(), sums.live_bytes()), |inner| {
             if !inner.noise.is_silent() {
-                return sums.evaluate(inner, &inputs.iter().collect::<Vec<_>>());
+                return sums.evaluate_on_threads(inner, &inputs.iter().collect::<Vec<_>>());
             }
             let levels: Vec<_> = inputs.iter().map(|input| (input.level, input.scale)).collect();
             let (level, scale) = sums.output(&levels)?;

@@ -27,7 +27,8 @@ impl Simulator {
         let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
         let encoder = self.encoder.clone();
         let (record, meter) = (Mutex::default(), Arc::default());
-        let inner = Simulator { encoder, noise, keys, samples_encodings: self.samples_encodings, record, meter };
+        let (samples_encodings, cancel) = (self.samples_encodings, self.cancel.clone());
+        let inner = Simulator { encoder, noise, keys, samples_encodings, record, meter, cancel };
         let before = inner.meter.begin();
         let result = work(&inner)?;
         let bytes = inner.meter.live(&before);

@@ -28,6 +28,7 @@ mod product;
 mod simulated;
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use num_complex::Complex64;
@@ -60,6 +61,8 @@ pub struct Simulator {
     record: Mutex<Record>,
     /// Memory that the vectors and operations of an encrypted run hold.
     meter: Arc<Meter>,
+    /// Whether work ends, if it can be ended.
+    cancel: Option<Arc<AtomicBool>>,
 }
 
 #[derive(Default)]
@@ -69,6 +72,9 @@ struct Record {
     cost: Cost,
     overflows: Vec<Overflow>,
 }
+
+/// Bits by which a mean of absolute values may be above its bound by rounding.
+const ROUNDING: f64 = 1e-6;
 
 /// Relative excess over the range of a bootstrap up to which a coefficient is not reported.
 const RANGE_TOLERANCE: f64 = 1e-3;
@@ -115,7 +121,7 @@ impl Simulator {
     fn with_noise(encoder: &Encoder, noise: NoiseSource) -> Self {
         let (encoder, noise) = (encoder.clone(), Arc::new(noise));
         let (record, meter) = (Mutex::default(), Arc::default());
-        Simulator { encoder, noise, keys: None, samples_encodings: false, record, meter }
+        Simulator { encoder, noise, keys: None, samples_encodings: false, record, meter, cancel: None }
     }
 
     /// Adds a rounding error of typical size to every plaintext that is encoded. Some plaintexts, of equal values for
@@ -128,6 +134,16 @@ impl Simulator {
     /// Restricts the simulator to the keys of this plan: operations that need another key are errors.
     pub fn with_keys(self, plan: KeyPlan) -> Self {
         Simulator { keys: Some(plan), ..self }
+    }
+
+    /// Ends operations with [`RlweError::Interrupted`] once the flag is set, as the evaluator does.
+    pub fn with_cancel(self, cancel: Arc<AtomicBool>) -> Self {
+        Simulator { cancel: Some(cancel), ..self }
+    }
+
+    fn check_cancel(&self) -> Result<(), CkksError> {
+        let is_set = self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed));
+        if is_set { Err(RlweError::Interrupted.into()) } else { Ok(()) }
     }
 
     /// Encodes and encrypts, as [`Encoder::encode`] and [`Encoder::encrypt`] do.
@@ -210,6 +226,7 @@ impl Simulator {
         level: usize,
         scale: f64,
     ) -> Result<Vec<Complex64>, CkksError> {
+        self.check_cancel()?;
         if self.noise.is_silent() {
             return Ok(Vec::new());
         }
@@ -232,9 +249,16 @@ impl Simulator {
 
     /// Finishes a result: counts its memory, and records an overflow if it does not fit its modulus.
     fn finish(&self, operation: &'static str, result: Simulated) -> Simulated {
+        if self.noise.is_silent() {
+            return self.stored(result);
+        }
         let log2_modulus = self.parameters().log2_modulus(result.level);
-        // No coefficient exceeds the mean absolute value of the slots. Compute the coefficients only where that is too
-        // large.
+        // No coefficient exceeds the mean absolute value of the slots, which is at most the mean of the sums of parts.
+        // Compute absolute values and coefficients only where that is too large.
+        let sums = result.noisy.iter().map(|z| z.re.abs() + z.im.abs()).sum::<f64>() / result.noisy.len() as f64;
+        if (sums * result.scale).log2() + 1.0 < log2_modulus - ROUNDING {
+            return self.stored(result);
+        }
         let mean = result.noisy.iter().map(|z| z.norm()).sum::<f64>() / result.noisy.len() as f64;
         let log2_mean = (mean * result.scale).log2() + 1.0;
         // NaN counts as an overflow.

@@ -309,8 +309,8 @@ fn every_operation_is_in_the_table() {
         include_str!("../../src/subring.rs"),
         include_str!("../../src/table.rs"),
     ];
-    /// Methods that make polynomials from integers, bytes or a seed alone. The last two are tested below.
-    const FROM_NOTHING: [&str; 14] = [
+    /// Methods that make polynomials from integers, bytes or a seed alone. The last three are tested below.
+    const FROM_NOTHING: [&str; 15] = [
         "zero",
         "uniform",
         "from_i32",
@@ -325,6 +325,7 @@ fn every_operation_is_in_the_table() {
         "byte_sums",
         "evaluate_secret_i32",
         "evaluate_f64",
+        "evaluate_subring_f64",
     ];
     const ALWAYS_SECRET: [&str; 2] = ["small_minus_uniform_product", "small_products"];
     // The builder that `gadget_key` uses, and the short form, which has a test of its own.
@@ -367,6 +368,7 @@ fn copies_and_encryption_keep_secrets_until_they_are_declared_public() {
     assert!(products.iter().all(Poly::is_secret));
     assert!(ring.evaluate_secret_i32(&small, basis).unwrap().is_secret());
     assert!(ring.evaluate_f64(&[0.5; DEGREE], 40, basis).unwrap().is_secret());
+    assert!(!ring.evaluate_subring_f64(&[0.5; DEGREE / 16], 40, basis, 16).unwrap().is_secret(), "of public weights");
 
     body.declare_public();
     assert!(!body.is_secret() && !ring.add(&body, &public).unwrap().is_secret());

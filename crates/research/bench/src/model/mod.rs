@@ -13,11 +13,11 @@
 //!   its baseline. `encrypt_time` and `decrypt_time` are those of the client, on one thread.
 //! - **Accuracy** is the part of rows with the right label, side by side on the same rows: in the clear, with
 //!   polynomials, simulated (with the noise of an encrypted run) and encrypted. `label_agreement` is the part of rows
-//!   with the label of the model in the clear.
+//!   with the label of the model in the clear: of encrypted rows, and of all rows with polynomials.
 //! - **Errors** are parts of the radius of a result's range. `noise_error` is the largest difference of an encrypted
 //!   result and the same circuit in the clear, beside the bound that the description of the service states.
-//!   `result_error` is that of an encrypted result and the model itself, beside what compiling predicts on rows of the
-//!   calibration: rows that it has not seen may exceed that.
+//!   `result_error` is that of an encrypted result and the model itself, beside the bound of the noise and a quarter
+//!   more than the largest error of polynomials on rows of the calibration.
 //! - **Numbers outside the calibrated ranges** are moved into them, as `unspoken ask --clip` does. `params.clipped`
 //!   counts them. Labels in the clear are those of the rows as they were.
 //! - **Concrete ML** trains its own quantised model on the same rows (`research/peers/model_peer.py`), and answers one
@@ -50,9 +50,11 @@ const ROWS: &[usize] = &[128];
 /// Rows of a query of pictures: the first that fits the memory.
 const PICTURES: &[usize] = &[128, 32, 8, 4, 1];
 
-/// Memory for weights, one run and the keys of one client: for tables, and for pictures.
+/// Memory for weights, one run and the keys of one client: for tables, for pictures, and for a deep network.
 const TABLE_MIB: u64 = 8 << 10;
 const PICTURE_MIB: u64 = 10 << 10;
+/// A network that is bootstrapped at full slots has 5 GB of keys.
+const DEEP_MIB: u64 = 18 << 10;
 
 /// A model and what is measured of it.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +70,7 @@ struct Case {
     memory_mib: u64,
     /// Presets that may be chosen; all secure ones if there are none.
     presets: &'static [&'static str],
-    /// Rows that are simulated, and of these the rows that are encrypted, at most.
+    /// Rows that are simulated, and of these the rows that are encrypted, at most. All are compared in the clear.
     simulated: usize,
     encrypted: usize,
     repetitions: Repetitions,
@@ -140,7 +142,12 @@ const FULL: &[Case] = &[
         name: "digits, ResNet-20",
         folder: "data/own-models/resnet-20",
         file: "resnet-20.onnx",
+        kink_bits: &[7.0],
         batches: &[1],
+        memory_mib: DEEP_MIB,
+        simulated: 4,
+        encrypted: 2,
+        repetitions: Repetitions::exactly(1),
         ..DIGITS
     },
 ];

@@ -6,7 +6,7 @@ use std::time::Instant;
 use ndarray::{Array2, ArrayView2, s};
 use unspoken_ckks::{CkksParameters, Encoder};
 use unspoken_model::{CompiledModel, Description, EncodedRow, ModelClient, ModelServer, Row};
-use unspoken_network::{Network, Program, Simulation};
+use unspoken_network::{Design, Network, Program, Simulation};
 use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
@@ -17,12 +17,18 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 /// The circuit of a compiled model, as its server has it, for simulations and to read results.
 pub(super) struct Circuit<'a> {
     network: &'a Network,
+    design: Design,
     program: Program,
 }
 
 impl<'a> Circuit<'a> {
     pub(super) fn new(compiled: &'a CompiledModel, parameters: &CkksParameters) -> anyhow::Result<Self> {
-        Ok(Circuit { network: compiled.network(), program: compiled.program(parameters)? })
+        Ok(Circuit { network: compiled.network(), design: compiled.design()?, program: compiled.program(parameters)? })
+    }
+
+    /// Rows with polynomials.
+    pub(super) fn run(&self, rows: ArrayView2<'_, f64>) -> anyhow::Result<Vec<Array2<f64>>> {
+        Ok(self.design.run(&[rows])?)
     }
 
     /// A batch with polynomials, and with noise.

@@ -33,6 +33,8 @@ const ANSWER: &str = "the label or digit is what the caller gets; requests do no
 const SHARED: &str = "noise and rounding of scores that the caller may publish; requests do not depend on them";
 const PROOF: &str = "one branch on whether the proof of a service is right, over elements that it has seen";
 const LENGTH: &str = "the length of an opened record is what the caller gets; requests do not depend on it";
+const LARGE: &str = "which results are too large is what the caller gets; no request depends on it";
+const ROW: &str = "why a row has no answer is what the caller gets, after the exchange";
 const SUMS: &str = "the sums are what the collector gets; no request depends on them";
 const HITS: &str = "the number of documents in an answer is what the caller gets; requests do not depend on it";
 const RECORD: &str = "finding a record in a decrypted cell takes a time that depends on its lengths (SECURITY.md)";
@@ -64,6 +66,9 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::with_callees("HeadClient::labelled", ANSWER),
     Declassified::with_callees("HeadClient::share", SHARED),
     Declassified::with_callees("PirClient::find_records", RECORD),
+    Declassified::with_callees("layout::Port::read", LARGE),
+    Declassified::with_callees("EncodedRow::problem", ROW),
+    Declassified::with_callees("model::client::predicted", ANSWER),
 ];
 
 /// The reason why a report is not a finding, if there is one. Unless the callees of a function are declassified, only

@@ -41,6 +41,11 @@ impl Cancel {
         &self.0
     }
 
+    /// The flag itself, for work outside this module that keeps it.
+    pub fn shared(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }

@@ -121,8 +121,8 @@ fn a_model_is_compiled_served_and_asked_in_all_formats() {
     let (lines, said) = answers("far.json", "[[5, 3, 4, 1], [99, 3, 4, 1], [\"x\", 3, 4, 1]]");
     assert_eq!(lines[0], serde_json::from_str::<Value>(text(&good).lines().next().unwrap()).unwrap());
     let errors = lines[1..].iter().map(|line| line["error"].as_str().unwrap()).collect::<Vec<_>>();
-    assert!(errors[0].contains("row 1, input \"X\": found a number outside in element 0 (\"a\")"), "{errors:?}");
-    assert!(errors[1].contains("row 2, input \"X\": found no number in element 0"), "{errors:?}");
+    assert!(errors[0].starts_with("input \"X\": found a number outside in element 0 (\"a\")"), "{errors:?}");
+    assert!(errors[1].starts_with("input \"X\": found no number in element 0"), "{errors:?}");
     assert!(said.contains("found 2 of 3 rows without an answer") && said.contains("do not ask"), "{said}");
     assert!(said.contains("the same labels for 1 of 1 rows; numbers differ by"), "{said}");
     let (lines, said) = answers("gaps.csv", "a,b,c,d\n5,,4,1\n5,n/a,4,1\n5,3,4,1000\n");

@@ -11,12 +11,11 @@ use unspoken_digits::{DigitsClient, DigitsError, Recognised};
 use unspoken_digits_model::{CLASSES, Image};
 use unspoken_embed::{EmbedClient, EmbedError};
 use unspoken_matrix::{MatrixClient, MatrixError, NamedArrays};
-use unspoken_model::{ModelClient, ModelError, Predicted, Row};
+use unspoken_model::{ModelClient, ModelError, Row};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ProtocolError};
 
 use crate::compiled::{facts, joined, read_rows};
 use crate::digits::image_list;
-use crate::failure::Failure;
 use crate::matrix::MatrixSignature;
 use crate::model::matrix;
 
@@ -159,7 +158,7 @@ impl Application for MatrixClient {
     }
 }
 
-/// Rows in, each a list of arrays, one for each input; an array for each output out.
+/// Rows in, each a list of arrays, one for each input; what [`joined`] makes of their answers out.
 impl Application for ModelClient {
     type Asked = Row;
 
@@ -168,8 +167,7 @@ impl Application for ModelClient {
     }
 
     fn answers<'py>(&self, py: Python<'py>, answers: Vec<Self::Answer>) -> PyResult<Bound<'py, PyAny>> {
-        let answers = Predicted::all(answers).map_err(Failure::Compiled)?;
-        Ok(joined(py, answers, self.description().outputs())?.into_any())
+        Ok(joined(py, answers, self.description().output_shapes())?.into_any())
     }
 
     fn to_share(&self, _: &[Row], _: &[Self::Answer], _: u32) -> Result<Shared<Self::Answer>, ModelError> {
@@ -177,6 +175,6 @@ impl Application for ModelClient {
     }
 
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        facts(py, self.description().inputs(), self.description().outputs())
+        facts(py, self.description().inputs(), self.description().output_shapes())
     }
 }

@@ -5,6 +5,7 @@ mod chat;
 mod ckks;
 mod exact;
 mod leak;
+mod models;
 mod oprf;
 mod pools;
 mod queries;
@@ -46,7 +47,7 @@ impl Case {
 pub static LEAK: Case = Case::new("deliberate-leak", "a function that branches on a secret", leak::run);
 
 /// All cases.
-pub static CASES: [Case; 23] = [
+pub static CASES: [Case; 24] = [
     Case::new("sampling", "secrets and errors of every distribution; the generator is secret", sampling::run),
     Case::new("ckks-keys", "secret, public and switching keys; the generator is secret", ckks::keys),
     Case::new("ckks-encoding", "encoding of messages; the messages are secret", ckks::encoding),
@@ -88,6 +89,12 @@ pub static CASES: [Case; 23] = [
     .prepared(applications::prepare_layer),
     Case::new("digits", "a client's images and scores; key and pixels are secret", applications::digits)
         .prepared(applications::prepare_digits),
+    Case::new(
+        "model",
+        "a client's rows of a model of one's own, inside and outside their ranges; key and numbers are secret",
+        models::run,
+    )
+    .prepared(models::prepare),
     Case::new("matrix", "a client's inputs and results; key and entries are secret", applications::matrix)
         .prepared(applications::prepare_matrix),
     Case::new("chat", "a client's chunk of tokens and its logits; key and tokens are secret", chat::run)

@@ -1,4 +1,4 @@
-//! What answers cost, as `unspoken-bench` measured it: the tables of `docs/benchmarks.md` on an AMD EPYC with two cores
+//! What answers cost, as `unspoken-bench` measured it: the rows of `docs/benchmarks` on an AMD EPYC with two cores
 //! and the backend avx512. Another machine has other rates; the ratios between plans hold.
 
 /// Seconds of one core, and bytes, of answers of an application that does not grow with a database.

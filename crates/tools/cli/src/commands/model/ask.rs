@@ -49,8 +49,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut client = ServiceClient::<ModelClient>::connect(transport, &application, (), &state, &mut step, &cancel)?;
     let inputs: Vec<InputShape> = client.description().inputs().iter().map(|input| input.shape.clone()).collect();
     let tables = tables::read(&arguments.input, &inputs)?.rows;
-    let rows = (0..tables[0].nrows()).map(|row| Row::new(tables.iter().map(|table| table.row(row).to_vec()).collect()));
-    let mut rows: Vec<Row> = rows.collect();
+    let row = |row| Row::new(tables.iter().map(|table| table.row(row).to_vec()).collect());
+    let mut rows: Vec<Row> = (0..tables[0].nrows()).map(row).collect();
     if arguments.clip {
         let mut moved = 0;
         for row in &mut rows {

@@ -1,13 +1,14 @@
 //! `unspoken compile`
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use unspoken_model::{CompileOptions, CompiledModel, InputShape, Interface};
 use unspoken_onnx::Network;
 
 use super::tables::{self, Tables};
-use crate::progress::note;
+use crate::progress::{Bars, note};
 
 /// Compile an ONNX model for private predictions
 ///
@@ -41,6 +42,10 @@ pub struct Arguments {
     /// Precision of smooth functions: the largest error, as bits of their range
     #[arg(long, value_name = "BITS", default_value_t = CompileOptions::DEFAULT.smooth_bits)]
     smooth_bits: f64,
+    /// Serve all weights as they are. Otherwise layers are fitted again to what polynomials give them, where that makes
+    /// results more precise: dense ones get new weights, others a factor and a shift for each result
+    #[arg(long)]
+    keep_weights: bool,
     /// Memory of weights, keys of one client, and one run, at most, in MiB
     #[arg(long, value_name = "MIB", default_value_t = CompileOptions::DEFAULT.memory_mib)]
     memory_mib: u64,
@@ -61,7 +66,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Tables { rows, columns } = tables::read(&arguments.calibration, &interface.inputs).context("--calibration")?;
     let elements = names_for_clients(&interface.inputs, columns);
     let views: Vec<_> = rows.iter().map(|table| table.view()).collect();
-    let compiled = CompiledModel::compile(&model, &views, options, &wishes)?.with_elements(elements)?;
+    let mut bars = Bars::new();
+    let mut show = |step| bars.compiling(step);
+    let compiled = CompiledModel::compile_with(&model, &views, options, &wishes, &mut show, &Arc::default())?;
+    let compiled = compiled.with_elements(elements)?;
+    bars.finish();
     compiled.save(&arguments.out)?;
     if arguments.json {
         println!("{}", compiled.report.to_json());
@@ -104,6 +113,7 @@ impl Arguments {
             margin: self.margin,
             kink_bits: self.kink_bits,
             smooth_bits: self.smooth_bits,
+            keep_weights: self.keep_weights,
             memory_mib: self.memory_mib,
         }
     }

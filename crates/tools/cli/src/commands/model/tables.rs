@@ -5,16 +5,17 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::Context;
-use ndarray::{Array2, ArrayD};
+use ndarray::{Array2, ArrayD, ArrayView2, Ix2};
 use npyz::NpyFile;
 use serde_json::Value;
-use unspoken_model::InputShape;
+use unspoken_model::{InputShape, WipedArrays};
+use zeroize::Zeroizing;
 use zip::ZipArchive;
 
-/// Rows of a file.
+/// Rows of a file, wiped when dropped.
 pub struct Tables {
     /// For each input of the model its rows, flattened.
-    pub rows: Vec<Array2<f64>>,
+    pub rows: WipedArrays<f64, Ix2>,
     /// For each input the names of the columns that have its numbers; none in a file without such names.
     pub columns: Vec<Vec<String>>,
 }
@@ -31,14 +32,15 @@ pub fn read(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     let unnamed = |rows| Tables { rows, columns: vec![Vec::new(); inputs.len()] };
     let tables = match extension {
         "npz" => npz(path, inputs).map(unnamed),
-        "npy" => crate::npy::read(path).and_then(|array| Ok(unnamed(vec![rows_of(array, one(inputs)?)?]))),
+        "npy" => crate::npy::read(path).and_then(|array| Ok(unnamed(vec![rows_of(array, one(inputs)?)?].into()))),
         "csv" => csv(path, inputs),
         "json" | "jsonl" => json(path, inputs).map(unnamed),
         _ => anyhow::bail!("{}: found extension {extension:?}, needed npz, npy, csv, json or jsonl", path.display()),
     };
     let tables = tables.with_context(|| path.display().to_string())?;
-    let found = inputs.iter().zip(&tables.rows).map(|(input, table)| format!("{} of {:?}", table.nrows(), input.name));
-    let count = tables.rows.first().map_or(0, Array2::nrows);
+    let found =
+        inputs.iter().zip(tables.rows.iter()).map(|(input, table)| format!("{} of {:?}", table.nrows(), input.name));
+    let count = tables.rows.first().map_or(0, |table| table.nrows());
     anyhow::ensure!(
         count > 0 && tables.rows.iter().all(|table| table.nrows() == count),
         "{}: found rows: {}; needed as many of each input, and at least one",
@@ -65,14 +67,16 @@ fn rows_of(array: ArrayD<f64>, input: &InputShape) -> anyhow::Result<Array2<f64>
     let (rows, row) = array.shape().split_first().context("found a number, needed an axis of rows")?;
     let fits = row == input.shape || row.iter().product::<usize>() == input.size();
     anyhow::ensure!(fits, "input {:?}: found rows of shape {row:?}, needed {:?}", input.name, input.shape);
-    let rows = *rows;
-    Ok(array.to_shape((rows, input.size()))?.into_owned())
+    let whole = (*rows, input.size());
+    // The array is another one than the table, and wiped.
+    let array = WipedArrays::from(vec![array]);
+    Ok(array[0].to_shape(whole)?.into_owned())
 }
 
-fn npz(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
+fn npz(path: &Path, inputs: &[InputShape]) -> anyhow::Result<WipedArrays<f64, Ix2>> {
     let mut archive = ZipArchive::new(BufReader::new(File::open(path)?))?;
     let found = archive.file_names().map(|name| Ok(name?.into_owned())).collect::<anyhow::Result<Vec<String>>>()?;
-    let mut tables = Vec::new();
+    let mut tables = WipedArrays::from(Vec::new());
     for input in inputs {
         let name = match found.as_slice() {
             [only] if inputs.len() == 1 => only.clone(),
@@ -103,13 +107,13 @@ fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
     };
     let columns = columns.unwrap_or_else(|| (0..header.len()).collect());
     anyhow::ensure!(columns.len() == size, "found {} columns, needed {size}: {}", columns.len(), names(inputs));
-    let mut numbers = Vec::new();
+    let mut numbers = Zeroizing::new(Vec::new());
     for record in reader.records() {
         let record = record?;
         let number = |column: &usize| record.get(*column).unwrap_or_default().trim().parse().unwrap_or(f64::NAN);
         numbers.extend(columns.iter().map(number));
     }
-    let all = Array2::from_shape_vec((numbers.len() / size.max(1), size), numbers)?;
+    let all = ArrayView2::from_shape((numbers.len() / size.max(1), size), &numbers)?;
     let mut first = 0;
     let part = |input: &InputShape| {
         let own = first..first + input.size();
@@ -117,8 +121,8 @@ fn csv(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Tables> {
         let names = columns[own.clone()].iter().map(|column| header[*column].clone()).collect();
         (all.slice(ndarray::s![.., own]).to_owned(), names)
     };
-    let (rows, columns) = inputs.iter().map(part).unzip();
-    Ok(Tables { rows, columns })
+    let (rows, columns): (Vec<_>, _) = inputs.iter().map(part).unzip();
+    Ok(Tables { rows: rows.into(), columns })
 }
 
 /// The columns with these names; none if no column has one of them.
@@ -137,8 +141,8 @@ fn by_name(header: &[String], needed: &[String]) -> anyhow::Result<Option<Vec<us
     Ok(Some(places.into_iter().flatten().collect()))
 }
 
-fn json(path: &Path, inputs: &[InputShape]) -> anyhow::Result<Vec<Array2<f64>>> {
-    let text = unspoken_files::read_text(path)?;
+fn json(path: &Path, inputs: &[InputShape]) -> anyhow::Result<WipedArrays<f64, Ix2>> {
+    let text = Zeroizing::new(unspoken_files::read_text(path)?);
     let whole: Result<Value, _> = serde_json::from_str(&text);
     let rows: Vec<Value> = match whole {
         // A list of numbers is one row.

@@ -123,8 +123,8 @@ fn table_bytes(tables: &Tables) -> Option<u64> {
 }
 
 /// Predicted seconds of one core for one query: to expand it, and for each byte of the tables to compute sums and
-/// selections. From the measurements in `docs/benchmarks.md` (pir: answers, pir: dense) with AVX-512, rounded up: most
-/// of all the fixed part of dense queries, of which less than 0.01 s were measured.
+/// selections. From the rows of `docs/benchmarks` (pir-answers, pir-dense) with AVX-512, rounded up: most of all the
+/// fixed part of dense queries, of which less than 0.01 s were measured.
 fn seconds(tables: TableKind, mode: Mode, table_bytes: u64) -> f64 {
     let (fixed, each) = match (tables, mode) {
         (TableKind::Dense | TableKind::Wide, _) => (0.02, 5.0e-11),

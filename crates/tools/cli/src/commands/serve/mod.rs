@@ -65,8 +65,8 @@ pub struct Arguments {
     /// TLS private key, a PEM or DER file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Device that language models, digits and retrieval are computed on: cuda:0; auto for the first one, or the
-    /// processor if there is none; or cpu. `unspoken devices` lists them [default: cpu]
+    /// Device that language models, digits, models of one's own and retrieval are computed on: cuda:0; auto for the
+    /// first one, or the processor if there is none; or cpu. `unspoken devices` lists them [default: cpu]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Compute on the processor after the device has failed, until the service starts again
