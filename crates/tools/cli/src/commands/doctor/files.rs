@@ -131,7 +131,7 @@ pub fn bytes(path: &Path) -> u64 {
 
 /// Bytes that this process may still write to the file system of a path.
 pub fn free_bytes(path: &Path) -> Option<u64> {
-    let system = rustix::fs::statvfs(&existing(path)).ok()?;
+    let system = rustix::fs::statvfs(existing(path)).ok()?;
     Some(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
