@@ -69,6 +69,24 @@ tables-browser: build web python-env
 	npm install --silent --no-audit --no-fund --prefix .peers/npm node-seal@7.0.0
 	$(VENV)/bin/python research/tables/browser_tables.py $(BIN) target/release/examples/native
 
+# What others install, in `dist`: a wheel for Linux with glibc 2.28 and Python 3.9, or later ones, and an archive
+# with the command, which needs no other file. `make test-install` installs both where no Rust is, and uses both.
+DIST_TARGET ?= x86_64-unknown-linux-musl
+.PHONY: wheel dist test-install
+wheel:
+	PYTHON=$(PYTHON) sh scripts/build_wheel.sh
+
+dist:
+	PYTHON=$(PYTHON) sh scripts/build_archive.sh $(DIST_TARGET)
+
+test-install: wheel dist
+	$(PYTHON) scripts/test_install.py dist
+
+# The image of `Containerfile` around the command that `make dist` built, with buildah or podman.
+.PHONY: image
+image: dist
+	sh scripts/build_image.sh
+
 # Tests of the module for browsers in Node.js, against `vectors/`; `make web` builds it first.
 .PHONY: test-web
 test-web:

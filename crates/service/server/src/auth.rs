@@ -102,6 +102,14 @@ impl Authenticator {
         found
     }
 
+    /// Number of tokens in the file; 0 without a file.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Anonymous => 0,
+            Self::Tokens { known, .. } => known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).len(),
+        }
+    }
+
     /// Reads the file again. If it cannot be read, the tokens do not change. Returns whether they were replaced.
     pub(crate) fn reload(&self) -> Result<bool, ServerError> {
         let Self::Tokens { path, known } = self else { return Ok(false) };

@@ -21,15 +21,21 @@ use crate::store::ENTRY_BYTES;
 
 /// Numbers of workers and connections, and how the memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Capacity {
-    pub(crate) workers: usize,
-    pub(crate) connections: usize,
+pub struct Capacity {
+    /// Number of answers computed at once: those that are configured, or fewer if the memory is not enough.
+    pub workers: usize,
+    /// Number of open connections: those that are configured, or fewer if the process may open too few files.
+    pub connections: usize,
+    /// Bytes of prepared models and published ones, as long as the service runs.
+    pub model_bytes: u64,
     /// Bytes for request bodies.
-    pub(crate) body_bytes: u64,
+    pub body_bytes: u64,
     /// Bytes of the largest request body.
     pub(crate) largest_body: u64,
     /// Bytes for keys, computations and answers.
-    pub(crate) job_bytes: u64,
+    pub job_bytes: u64,
+    /// Bytes of the longest bundle of keys of one client.
+    pub longest_bundle: u64,
 }
 
 impl Capacity {
@@ -86,7 +92,9 @@ impl Capacity {
         let job_bytes = free.saturating_sub(body_bytes);
         let fitting = usize::try_from(job_bytes / largest_worker).unwrap_or(usize::MAX);
         let workers = config.worker_count().min(fitting).max(1);
-        Ok(Self { workers, connections, body_bytes, largest_body, job_bytes })
+        let longest = |application: &Application| applications.max_key_bytes(application.key_set);
+        let longest_bundle = applications.iter().map(longest).max().unwrap_or(0);
+        Ok(Self { workers, connections, model_bytes: prepared, body_bytes, largest_body, job_bytes, longest_bundle })
     }
 
     /// Logs the capacity, and what limits it.

@@ -84,6 +84,13 @@ impl Content {
     }
 }
 
+/// The chain of a certificate that fits its key.
+pub(crate) fn usable_chain(files: &TlsFiles) -> Result<Vec<CertificateDer<'static>>, ServerError> {
+    let content = Content::read(files)?;
+    content.acceptor(files)?;
+    read_chain(&content.certificate).map_err(|reason| failed("certificate", &files.certificate, reason))
+}
+
 /// The certificates of a PEM file, or the one of a DER file.
 fn read_chain(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     check_not_empty(bytes)?;
@@ -113,7 +120,7 @@ fn check_not_empty(bytes: &[u8]) -> Result<(), String> {
     if bytes.trim_ascii().is_empty() { Err("found an empty file".into()) } else { Ok(()) }
 }
 
-fn failed(what: &'static str, path: &Path, reason: String) -> ServerError {
+pub(crate) fn failed(what: &'static str, path: &Path, reason: String) -> ServerError {
     ServerError::Certificate { what, path: path.to_owned(), reason }
 }
 

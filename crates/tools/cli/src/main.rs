@@ -46,6 +46,8 @@ enum Command {
     /// Train a text classifier from labelled messages
     Train(commands::train::Arguments),
     Serve(Box<commands::serve::Arguments>),
+    Doctor(Box<commands::doctor::Arguments>),
+    Health(commands::health::Arguments),
     Openapi(commands::openapi::Arguments),
     /// Classify messages with an encrypted query to a service
     Classify(commands::classify::Arguments),
@@ -120,6 +122,8 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Health(arguments) => commands::health::run(&arguments),
         Command::Openapi(arguments) => commands::openapi::run(&arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),

@@ -10,9 +10,22 @@ pub fn free_memory() -> Option<u64> {
     Some(left.unwrap_or(machine).min(machine))
 }
 
+/// Bytes of memory that processes can have at most: the machine's, or the control group's if it has fewer.
+pub fn all_memory() -> Option<u64> {
+    let machine = field(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let limit = limit.and_then(|text| text.trim().parse::<u64>().ok());
+    Some(limit.unwrap_or(machine).min(machine))
+}
+
 /// The line `MemAvailable` of `/proc/meminfo`, in bytes.
 fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    field(meminfo, "MemAvailable:")
+}
+
+/// A line of `/proc/meminfo`, in bytes.
+fn field(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1 << 10)
 }

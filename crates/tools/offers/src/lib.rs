@@ -37,7 +37,7 @@ mod sums;
 pub use device_metrics::DeviceMetrics;
 pub use kind::{ClientKind, Kind, KindOption, Serving, State};
 pub use kinds::{KINDS, help};
-pub use loading::load;
+pub use loading::{load, without_directories};
 pub use offer::Resources;
 pub use oprf::read_key;
 pub use placement::Placement;

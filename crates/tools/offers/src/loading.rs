@@ -9,7 +9,7 @@ use anyhow::Context;
 use unspoken_server::{Applications, OfferConfig};
 use unspoken_wire::is_application_name;
 
-use crate::kind::Kind;
+use crate::kind::{Kind, State};
 use crate::kinds::KINDS;
 use crate::offer::{Offer, Resources};
 use crate::{
@@ -79,6 +79,35 @@ impl Checked {
 /// Loads all offers, after checking every one of them. `report` gets a text before each offer, which says how far this
 /// is.
 pub fn load(configs: Vec<OfferConfig>, resources: &Resources, report: impl Fn(String)) -> anyhow::Result<Applications> {
+    let all = checked(configs, resources)?;
+    let total = all.len();
+    let applications = all.iter().zip(1..).try_fold(Applications::new(), |applications, (checked, number)| {
+        let (name, path) = (checked.offer.name(), checked.offer.path().display());
+        report(format!("loading {name} ({number} of {total})"));
+        checked.load(applications).with_context(|| format!("cannot offer {path} as {name}"))
+    })?;
+    placement::check(&applications, |name| all.iter().any(|one| one.offer.name() == name && one.is_placed()))?;
+    Ok(applications)
+}
+
+/// The offers that can be loaded beside a service that has loaded them, and the names of the others, after checking
+/// every one of them: an offer that locks a directory is left out, and sessions of language models are not kept on
+/// disk.
+pub fn without_directories(configs: Vec<OfferConfig>) -> anyhow::Result<(Vec<OfferConfig>, Vec<String>)> {
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    for (checked, mut config) in checked(configs.clone(), &Resources::default())?.iter().zip(configs) {
+        if checked.kind.serving.state == State::Directory {
+            left_out.push(checked.offer.name().to_owned());
+            continue;
+        }
+        config.options.remove("keep");
+        kept.push(config);
+    }
+    Ok((kept, left_out))
+}
+
+/// Offers whose kinds, options and names are valid, and that fit beside each other.
+fn checked(configs: Vec<OfferConfig>, resources: &Resources) -> anyhow::Result<Vec<Checked>> {
     anyhow::ensure!(
         !configs.is_empty(),
         "there is nothing to serve; name an application with --offer KIND:NAME=DIR, for instance \
@@ -99,14 +128,7 @@ pub fn load(configs: Vec<OfferConfig>, resources: &Resources, report: impl Fn(St
         all.push(checked);
     }
     check_routers(&all)?;
-    let total = all.len();
-    let applications = all.iter().zip(1..).try_fold(Applications::new(), |applications, (checked, number)| {
-        let (name, path) = (checked.offer.name(), checked.offer.path().display());
-        report(format!("loading {name} ({number} of {total})"));
-        checked.load(applications).with_context(|| format!("cannot offer {path} as {name}"))
-    })?;
-    placement::check(&applications, |name| all.iter().any(|one| one.offer.name() == name && one.is_placed()))?;
-    Ok(applications)
+    Ok(all)
 }
 
 /// Refuses a router beside a database: clients use one bundle of keys for both, which a service can either compute with

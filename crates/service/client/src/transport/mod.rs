@@ -73,6 +73,9 @@ use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeySta
 pub use upload::UploadProgress;
 pub use wait::{WaitCallback, Waiting};
 
+/// Where a service says whether it accepts requests.
+const READY_PATH: &str = "/readyz";
+
 /// Id of a key bundle at a service: 128 random bits. With a token it is useless to others. At a service without tokens
 /// whoever knows it can delete the bundle; it reveals nothing about questions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -133,6 +136,14 @@ impl Transport {
     /// Address of the service, with its scheme.
     pub fn url(&self) -> &str {
         &self.config.url
+    }
+
+    /// Asks whether the service accepts requests; needs no token.
+    ///
+    /// # Errors
+    /// [`Error`] if it does not when the time of the configuration has passed, with the service's reason.
+    pub fn ready(&self, cancel: &Cancel) -> Result<(), Error> {
+        self.control(Outgoing::new(Method::GET, READY_PATH), cancel).map(drop)
     }
 
     /// Names of the applications of the service.

@@ -3,6 +3,7 @@
 mod chat;
 mod command;
 mod digits;
+mod doctor;
 mod errors;
 mod keys;
 mod kinds;

@@ -3,7 +3,7 @@
 mod by_kind;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -140,15 +140,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// How a device is used.
-struct DeviceOptions {
+pub struct DeviceOptions {
     name: Option<String>,
     falls_back: bool,
     /// 0 for all.
     memory_bytes: u64,
 }
 
+impl Arguments {
+    /// Whether they say what to serve: a file or an offer.
+    pub fn name_a_service(&self) -> bool {
+        self.config.is_some() || !self.offer.is_empty() || !self.by_kind.0.is_empty()
+    }
+
+    /// The configuration file.
+    pub fn config_file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+}
+
 impl DeviceOptions {
-    fn of(config: &ServerConfig) -> Self {
+    /// The device that a configuration names.
+    pub fn of(config: &ServerConfig) -> Self {
         DeviceOptions {
             name: config.device.clone(),
             falls_back: config.device_fallback,
@@ -156,7 +169,8 @@ impl DeviceOptions {
         }
     }
 
-    fn open(&self) -> anyhow::Result<Option<Placement>> {
+    /// Opens it; none for the processor.
+    pub fn open(&self) -> anyhow::Result<Option<Placement>> {
         let placement = self.name.as_deref().map(Placement::open).transpose()?.flatten();
         if let Some(device) = placement.as_ref().map(Placement::device) {
             if self.falls_back {
@@ -171,7 +185,8 @@ impl DeviceOptions {
     }
 }
 
-fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
+/// The configuration of the file, with the flags in place of its fields.
+pub fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     let mut config = match &arguments.config {
         Some(path) => ServerConfig::from_file(path).with_context(|| format!("cannot use {}", path.display()))?,
         None => ServerConfig::default(),
