@@ -115,8 +115,8 @@ test-python: build python-checks
 
 python-checks: python-env web-if-possible
 	sh scripts/install_browser.sh
-	$(VENV)/bin/ruff check python scripts research
-	$(VENV)/bin/ruff format --check python scripts research
+	$(VENV)/bin/ruff check python scripts research examples
+	$(VENV)/bin/ruff format --check python scripts research examples
 	$(VENV)/bin/mypy --strict python/unspoken
 	UNSPOKEN_BIN=$(abspath $(BIN)) $(VENV)/bin/pytest -q python/tests
 
@@ -243,6 +243,11 @@ data/movie-reviews:
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid
+
+# Runs the notebooks of docs/tutorials, and saves their outputs.
+.PHONY: tutorials
+tutorials: build python-env data
+	PATH="$(dir $(abspath $(BIN))):$$PATH" $(VENV)/bin/python scripts/tutorials.py
 
 # The pages of docs, README.md and what they link to as a site in target/site, for any server of files. Links that lead
 # nowhere end it. Needs Python 3.11.5 or newer.

@@ -1,13 +1,14 @@
 """A hook of MkDocs for `make docs`: files of the repository outside `docs` that pages link to become part of the site.
 
 README.md is the start page. Markdown files become pages; folders become their README, or a list of their files; other
-files are copied. Links are rewritten to where their targets are on the site, so pages need no repository on the
+files are copied. Notebooks become pages with their outputs. Links are rewritten to where their targets are on the site, so pages need no repository on the
 network. Links to what is not there stay as they are, and end the build, which is strict. So does a page that loads
 something from another host.
 """
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?\)")
@@ -29,12 +31,15 @@ CODE = re.compile(r"(^\s*```.*?^\s*```|`[^`]*`)", re.MULTILINE | re.DOTALL)
 
 def site_path(path: str) -> str:
     """Where a file of the repository is on the site."""
+    path = re.sub(r"\.ipynb$", ".md", path)
     return "index.md" if path == "README.md" else path.removeprefix("docs/")
 
 
 def repository_path(path: str) -> str:
     """The file of the repository for one of the site."""
-    return "README.md" if path == "index.md" else f"docs/{path}" if (ROOT / "docs" / path).exists() else path
+    notebook = re.sub(r"\.md$", ".ipynb", path)
+    inside = [f"docs/{name}" for name in (path, notebook) if (ROOT / "docs" / name).exists()]
+    return "README.md" if path == "index.md" else next(iter(inside), path)
 
 
 def target(link: str, path: str) -> str | None:
@@ -45,9 +50,20 @@ def target(link: str, path: str) -> str | None:
     return found if (ROOT / found).is_file() else None
 
 
+@functools.cache
+def notebook(path: str) -> tuple[str, dict[str, bytes]]:
+    """The Markdown of a notebook, and its drawings by name."""
+    name = Path(path).stem
+    resources = {"unique_key": name, "output_files_dir": f"{name}_files"}
+    text, found = MarkdownExporter().from_filename(str(ROOT / path), resources=resources)
+    return text, found["outputs"]
+
+
 def text_of(path: str) -> str:
-    """The text of a Markdown file, or a list of the files in a folder without README."""
+    """The text of a Markdown file or a notebook, or a list of the files in a folder without README."""
     file = ROOT / path
+    if path.endswith(".ipynb"):
+        return notebook(path)[0]
     if file.exists():
         return file.read_text(encoding="utf-8")
     names = "".join(f"- `{child.name}`\n" for child in sorted(file.parent.iterdir()) if not child.name.startswith("."))
@@ -70,15 +86,22 @@ def rewritten(text: str, path: str) -> tuple[str, set[str]]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages outside `docs`, and what pages link to."""
-    waiting = [*STARTS, *(f"docs/{file.src_uri}" for file in files.documentation_pages())]
+    """Adds notebooks, the pages outside `docs`, and what pages link to."""
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        files.remove(file)
+        text, drawings = notebook(f"docs/{file.src_uri}")
+        files.append(File.generated(config, site_path(file.src_uri), content=text))
+        for name, drawing in drawings.items():
+            place = posixpath.join(posixpath.dirname(file.src_uri), name)
+            files.append(File.generated(config, place, content=drawing))
+    waiting = [*STARTS, *(repository_path(file.src_uri) for file in files.documentation_pages())]
     known = set(waiting)
     while waiting:
         path = waiting.pop()
         if not path.startswith("docs/"):
             content = text_of(path) if path.endswith(".md") else (ROOT / path).read_bytes()
             files.append(File.generated(config, site_path(path), content=content))
-        if path.endswith(".md"):
+        if path.endswith((".md", ".ipynb")):
             linked = rewritten(text_of(path), path)[1]
             waiting += sorted(found for found in linked - known if not found.startswith("docs/"))
             known |= linked

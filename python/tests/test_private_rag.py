@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import Service
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "python"))
 
 import private_rag
 

@@ -52,7 +52,8 @@ impl Service {
     }
 
     fn start(&self) -> Running {
-        let program = compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/predict.c"), self.home.path());
+        let program =
+            compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/c/predict.c"), self.home.path());
         Running::start(&program, &[self.home.path().as_ref()])
     }
 

@@ -45,7 +45,7 @@ pub(super) fn compile(source: &Path, directory: &Path) -> PathBuf {
         .args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I"])
         .arg(env!("CARGO_MANIFEST_DIR"))
         .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/c"))
         .arg(source)
         .args(["-lunspoken_c", "-L"])
         .arg(&libraries)
@@ -162,7 +162,7 @@ fn check_declaration(exchanged: &Path) {
 #[test]
 fn the_example_fetches_records() {
     let service = Service::by_key();
-    let program = service.compile("examples/get.c");
+    let program = service.compile("../../../examples/c/get.c");
     for kind in ["packed", "session"] {
         let exchanged = service.exchange(kind);
         let mut keys = None;
@@ -194,7 +194,7 @@ fn the_example_fetches_records() {
 #[test]
 fn wrong_answers_and_lost_numbers_are_refused() {
     let service = Service::by_key();
-    let program = service.compile("examples/get.c");
+    let program = service.compile("../../../examples/c/get.c");
     let exchanged = service.exchange("exchanged");
     let mut running = Running::start(&program, &["packed".as_ref(), exchanged.as_ref(), "C07".as_ref()]);
     running.asked();
@@ -223,7 +223,7 @@ fn wrong_answers_and_lost_numbers_are_refused() {
 #[test]
 fn an_answer_that_is_unreadable_has_a_status_of_its_own() {
     let service = Service::by_key();
-    let program = service.compile("examples/get.c");
+    let program = service.compile("../../../examples/c/get.c");
     let exchanged = service.exchange("exchanged");
     let mut running = Running::start(&program, &["packed".as_ref(), exchanged.as_ref(), "C07".as_ref()]);
     running.asked();

@@ -104,7 +104,7 @@ const TOGETHER: usize = 4;
 #[test]
 fn the_example_finds_documents() {
     let service = Service::new();
-    let program = service.compile("examples/search.c");
+    let program = service.compile("../../../examples/c/search.c");
     let vectors = vectors();
     let cosine = |a: usize, b: usize| {
         let dot = |a: usize, b: usize| vectors.row(a).dot(&vectors.row(b));
@@ -135,7 +135,7 @@ fn the_example_finds_documents() {
 #[test]
 fn what_answers_decrypt_to_changes_no_request_and_is_final() {
     let service = Service::new();
-    let program = service.compile("examples/search.c");
+    let program = service.compile("../../../examples/c/search.c");
     let mut lengths = Vec::new();
     for damages in [false, true] {
         let mut running = service.start(&program);
@@ -156,7 +156,7 @@ fn what_answers_decrypt_to_changes_no_request_and_is_final() {
 #[test]
 fn documents_of_a_later_build_are_refused() {
     let service = Service::new();
-    let program = service.compile("examples/search.c");
+    let program = service.compile("../../../examples/c/search.c");
     let mut running = service.start(&program);
     service.search(&mut running, |_| ());
     let keys = service.load_keys();

@@ -5,6 +5,7 @@ mod command;
 mod digits;
 mod doctor;
 mod errors;
+mod examples;
 mod keys;
 mod kinds;
 mod llama;
