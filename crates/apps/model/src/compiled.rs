@@ -76,7 +76,8 @@ impl CompiledModel {
         let tables = interface.encoded(calibration)?;
         let tables: Vec<ArrayView2<'_, f64>> = tables.iter().map(|table| table.view()).collect();
         let ranges = Ranges::of(&network, &tables)?;
-        let design = Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables, cancel)?;
+        let design =
+            Design::new(&network, &ranges, &options)?.refitted(&ranges, &options, &tables, progress, cancel)?;
         let choice = choose_with(&design, &tables, wishes, progress, cancel)?;
         let simulation = choice.simulation;
         if !simulation.approximation.is_finite() {
@@ -103,7 +104,7 @@ impl CompiledModel {
             weight_bytes: choice.program.prepared_bytes(),
             working_bytes: choice.program.working_bytes(),
             seconds_on_one_core: choice.seconds,
-            error_of_polynomials: design.error_of_polynomials(&tables)?.max(simulation.approximation),
+            error_of_polynomials: design.error_of_polynomials(&tables, cancel)?.max(simulation.approximation),
             error_of_noise: simulation.noise,
             rows_outside: simulation.outside,
             constant_inputs: ranges.constant_inputs().to_vec(),

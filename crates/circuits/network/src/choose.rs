@@ -55,9 +55,16 @@ pub struct Choice {
     pub simulation: Simulation,
 }
 
-/// How far a choice is.
+/// How far a compilation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// Steps of the network whose maps were fitted again.
+    Fitting {
+        /// Number of steps.
+        done: usize,
+        /// All steps that may be fitted.
+        total: usize,
+    },
     /// Presets for which the network was planned.
     Planning {
         /// Number of presets.

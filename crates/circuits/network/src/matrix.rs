@@ -2,6 +2,9 @@
 
 use crate::error::NetworkError;
 
+/// Vectors that are multiplied together.
+pub(crate) const LANES: usize = 8;
+
 /// A matrix as the entries of its rows. Entries that are zero are not stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparseMatrix {
@@ -171,6 +174,19 @@ impl SparseMatrix {
         scaled
     }
 
+    /// `sums += self * values` for [`LANES`] vectors together, `values[column][lane]`: the entries, which are far more
+    /// than the values, are read once. Sums are those of [`SparseMatrix::add_product`].
+    pub(crate) fn add_products(&self, values: &[[f64; LANES]], sums: &mut [[f64; LANES]]) {
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let mut products = [0.0; LANES];
+            for (column, weight) in self.row(row) {
+                let lanes = products.iter_mut().zip(&values[column]);
+                lanes.for_each(|(product, value)| *product += weight * value);
+            }
+            sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+        }
+    }
+
     /// `sums += self * values`.
     pub(crate) fn add_product(&self, values: &[f64], sums: &mut [f64]) {
         for (row, sum) in sums.iter_mut().enumerate() {
@@ -192,6 +208,20 @@ impl SparseMatrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vectors_together_have_the_sums_of_each() {
+        let matrix = SparseMatrix::dense((5, 7), |row, column| ((row * 7 + column) as f64).sin()).unwrap();
+        let value = |column: usize, lane: usize| ((column * LANES + lane) as f64 * 0.7).cos();
+        let values: Vec<[f64; LANES]> = (0..7).map(|column| std::array::from_fn(|lane| value(column, lane))).collect();
+        let mut sums = vec![[0.5; LANES]; 5];
+        matrix.add_products(&values, &mut sums);
+        for lane in 0..LANES {
+            let mut own = [0.5; 5];
+            matrix.add_product(&(0..7).map(|column| value(column, lane)).collect::<Vec<_>>(), &mut own);
+            assert!(own.iter().zip(&sums).all(|(own, sums)| *own == sums[lane]), "{lane}");
+        }
+    }
 
     #[test]
     fn sums_and_products_are_those_of_the_entries() {

@@ -1,11 +1,11 @@
 //! Networks in the clear.
 
-use ndarray::{Array2, ArrayView2, Axis, concatenate, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, concatenate, s};
 use rayon::prelude::*;
 
 use crate::error::NetworkError;
 use crate::function::Function;
-use crate::matrix::SparseMatrix;
+use crate::matrix::{LANES, SparseMatrix};
 
 /// Rows that are computed together by one thread.
 const CHUNK: usize = 64;
@@ -326,12 +326,24 @@ impl Network {
 
 fn affine(terms: &[(ValueId, SparseMatrix)], bias: &[f64], values: &[Array2<f64>]) -> Array2<f64> {
     let rows = terms.first().map_or(0, |(value, _)| values[value.0].nrows());
-    let mut sums = bias.repeat(rows);
-    sums.par_chunks_exact_mut(bias.len()).enumerate().for_each(|(row, own)| {
+    let mut results = vec![0.0; rows * bias.len()];
+    results.par_chunks_mut(LANES * bias.len()).enumerate().for_each(|(block, own)| {
+        let mut sums: Vec<[f64; LANES]> = bias.iter().map(|bias| [*bias; LANES]).collect();
         for (value, matrix) in terms {
-            matrix.add_product(&values[value.0].row(row).to_vec(), own);
+            let first = block * LANES;
+            let arguments = values[value.0].slice(s![first..rows.min(first + LANES), ..]);
+            // Lanes without a row are 0.
+            let lanes = |column: ArrayView1<'_, f64>| {
+                let mut lanes = [0.0; LANES];
+                lanes.iter_mut().zip(column).for_each(|(lane, value)| *lane = *value);
+                lanes
+            };
+            matrix.add_products(&arguments.columns().into_iter().map(lanes).collect::<Vec<_>>(), &mut sums);
+        }
+        for (lane, row) in own.chunks_exact_mut(bias.len()).enumerate() {
+            row.iter_mut().zip(&sums).for_each(|(result, sums)| *result = sums[lane]);
         }
     });
-    // As many sums as rows and elements.
-    Array2::from_shape_vec((rows, bias.len()), sums).unwrap_or_default()
+    // As many results as rows and elements.
+    Array2::from_shape_vec((rows, bias.len()), results).unwrap_or_default()
 }

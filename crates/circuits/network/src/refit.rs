@@ -21,6 +21,7 @@ use rayon::prelude::*;
 use unspoken_ckks::CkksError;
 use unspoken_rlwe::RlweError;
 
+use crate::choose::Progress;
 use crate::design::{Activation, Design, Options};
 use crate::encoding::Encoding;
 use crate::error::NetworkError;
@@ -60,7 +61,8 @@ impl Design {
     /// get new weights; results of other maps get factors and shifts. [`Design::network`] has the new weights,
     /// [`Design::original`] those of before. Of many rows of a large network only the first are used.
     ///
-    /// `ranges` and `options` are those of the design. It takes up to minutes; raising `cancel` ends it.
+    /// `ranges` and `options` are those of the design. It takes up to minutes: `progress` is called before each step,
+    /// and raising `cancel` ends it.
     ///
     /// # Errors
     /// If the tables do not fit, as for [`Design::new`], or [`RlweError::Interrupted`] if it was cancelled.
@@ -69,6 +71,7 @@ impl Design {
         ranges: &Ranges,
         options: &Options,
         calibration: &[ArrayView2<'_, f64>],
+        progress: &mut dyn FnMut(Progress),
         cancel: &AtomicBool,
     ) -> Result<Self, NetworkError> {
         let rows = self.rows_for(calibration)?;
@@ -81,9 +84,8 @@ impl Design {
         // All values of the network in the clear, and with polynomials and the maps that were fitted again.
         let (mut clear, mut near) = (Vec::<Array2<f64>>::new(), Vec::<Array2<f64>>::new());
         for (index, step) in self.network.steps.iter().enumerate().take(last + 1) {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(CkksError::from(RlweError::Interrupted).into());
-            }
+            check(cancel)?;
+            progress(Progress::Fitting { done: index, total: last + 1 });
             let value = ValueId(index);
             if let Step::Input { .. } = step {
                 // Checked: there is a table for each input.
@@ -124,14 +126,29 @@ impl Design {
 
     /// The largest difference that polynomials make to results of calibration rows, as a part of the radius of the
     /// element's range; of maps that were fitted again, on rows that were left out of the fit. Of many rows of a large
-    /// network only the first are compared.
+    /// network only the first are compared. Raising `cancel` ends it.
     ///
     /// # Errors
-    /// If the tables do not fit.
-    pub fn error_of_polynomials(&self, calibration: &[ArrayView2<'_, f64>]) -> Result<f64, NetworkError> {
+    /// If the tables do not fit, or [`RlweError::Interrupted`] if it was cancelled.
+    pub fn error_of_polynomials(
+        &self,
+        calibration: &[ArrayView2<'_, f64>],
+        cancel: &AtomicBool,
+    ) -> Result<f64, NetworkError> {
         let rows = self.rows_for(calibration)?;
         let first: Vec<ArrayView2<'_, f64>> = calibration.iter().map(|table| table.slice(s![..rows, ..])).collect();
-        let results = self.original().run(&first)?.into_iter().zip(self.run(&first)?);
+        // After a cancellation nothing is computed any more.
+        let unless = |index: usize, values: &[Array2<f64>], of: &dyn Fn() -> Array2<f64>| {
+            if cancel.load(Ordering::Relaxed) {
+                return Array2::zeros((values.first().map_or(0, Array2::nrows), self.network.sizes[index]));
+            }
+            of()
+        };
+        let (original, changed) = (self.original(), &self.network);
+        let clear = original.run_by(&first, |i, values| unless(i, values, &|| original.steps[i].of(values)))?;
+        let near = changed.run_by(&first, |i, values| unless(i, values, &|| self.of(i, values)))?;
+        check(cancel)?;
+        let results = clear.into_iter().zip(near);
         let mut largest = 0.0f64;
         for ((clear, near), (_, value)) in results.zip(&self.network.outputs) {
             let left_out = self.refits.iter().filter(|refit| refit.value == *value).map(|refit| refit.largest);
@@ -207,6 +224,11 @@ impl Design {
         // As many numbers as before.
         Array2::from_shape_vec(table.dim(), numbers).unwrap_or_default()
     }
+}
+
+/// An error if it was cancelled.
+fn check(cancel: &AtomicBool) -> Result<(), NetworkError> {
+    if cancel.load(Ordering::Relaxed) { Err(CkksError::from(RlweError::Interrupted).into()) } else { Ok(()) }
 }
 
 /// What is missing to the values in the clear, in slots, by column.

@@ -123,6 +123,9 @@ impl Bars {
     /// Shows how far a model is compiled.
     pub fn compiling(&mut self, progress: network::Progress) {
         match progress {
+            network::Progress::Fitting { done, total } => {
+                self.show("fitting layers again", done as u64, total as u64, false);
+            }
             network::Progress::Planning { done, total } => {
                 self.show("planning for each preset", done as u64, total as u64, false);
             }

@@ -35,6 +35,7 @@ pub(crate) enum Stage {
     Clustering,
     MeasuringRecall,
     PlacingDocuments,
+    FittingLayers,
     PlanningPresets,
     Simulating,
 }
@@ -61,6 +62,7 @@ impl Stage {
             Stage::Clustering => "clustering",
             Stage::MeasuringRecall => "measuring recall",
             Stage::PlacingDocuments => "placing documents",
+            Stage::FittingLayers => "fitting layers",
             Stage::PlanningPresets => "planning presets",
             Stage::Simulating => "simulating",
         }
@@ -200,6 +202,7 @@ impl From<collection::Step> for Event {
 impl From<network::Progress> for Event {
     fn from(progress: network::Progress) -> Self {
         match progress {
+            network::Progress::Fitting { done, total } => Event::new(Stage::FittingLayers, done as u64, total as u64),
             network::Progress::Planning { done, total } => {
                 Event::new(Stage::PlanningPresets, done as u64, total as u64)
             }

@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, ArrayView2, s};
-use unspoken_network::{Design, Function, Network, NetworkBuilder, Options, Program, Ranges, SparseMatrix, Step};
+use unspoken_network::{
+    Design, Function, Network, NetworkBuilder, Options, Program, Progress, Ranges, SparseMatrix, Step,
+};
 
 use crate::common::{Client, bias, mlp, rows, weights};
 
@@ -33,8 +35,14 @@ fn related(count: usize, size: usize, seed: usize) -> Array2<f64> {
 fn designs(network: &Network, table: ArrayView2<'_, f64>, options: &Options) -> [Design; 2] {
     let ranges = Ranges::of(network, &[table]).unwrap();
     let before = Design::new(network, &ranges, options).unwrap();
-    let after = before.refitted(&ranges, options, &[table], &AtomicBool::new(false)).unwrap();
-    let cancelled = before.refitted(&ranges, options, &[table], &AtomicBool::new(true));
+    let mut steps = Vec::new();
+    let mut watch = |progress| match progress {
+        Progress::Fitting { done, total } => steps.push((done, total)),
+        other => panic!("{other:?}"),
+    };
+    let after = before.refitted(&ranges, options, &[table], &mut watch, &AtomicBool::new(false)).unwrap();
+    let cancelled = before.refitted(&ranges, options, &[table], &mut |_| {}, &AtomicBool::new(true));
+    assert!(steps.iter().enumerate().all(|(place, step)| *step == (place, steps.len())), "{steps:?}");
     let has_polynomials = before.approximations().iter().any(|step| step.largest > 0.0);
     assert_eq!(cancelled.is_err_and(|error| error.is_cancelled()), options.refit && has_polynomials);
     [before, after]
@@ -54,7 +62,9 @@ fn results_on_other_rows_come_nearer_to_the_model() {
     assert!(errors[1] < errors[0] / 2.0, "{errors:?}");
     let last = after.refits().last().unwrap();
     assert!(last.after < last.before && last.largest > last.after, "{last:?}");
-    let predicted = after.error_of_polynomials(&[calibration.view()]).unwrap();
+    let predicted = after.error_of_polynomials(&[calibration.view()], &AtomicBool::new(false)).unwrap();
+    let cancelled = after.error_of_polynomials(&[calibration.view()], &AtomicBool::new(true));
+    assert!(cancelled.is_err_and(|error| error.is_cancelled()));
     assert!(predicted >= last.largest, "{predicted:e}");
     // Encrypted, too.
     let program = Program::new(&after, client.parameters(), 64).unwrap();
