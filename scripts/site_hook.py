@@ -1,9 +1,9 @@
 """A hook of MkDocs for `make docs`: files of the repository outside `docs` that pages link to become part of the site.
 
 README.md is the start page. Markdown files become pages; folders become their README, or a list of their files; other
-files are copied. Notebooks become pages with their outputs. Links are rewritten to where their targets are on the site, so pages need no repository on the
-network. Links to what is not there stay as they are, and end the build, which is strict. So does a page that loads
-something from another host.
+files are copied. Notebooks become pages with their outputs. Links are rewritten to where their targets are on the site,
+so pages need no repository on the network. Links to what is not there stay as they are, and end the build, which is
+strict. So does a page that loads something from another host.
 """
 
 from __future__ import annotations
