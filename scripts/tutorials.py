@@ -31,10 +31,10 @@ def run(name: str, port: int = 8080) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             cell.source = on_port(cell.source, port)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_DATA_HOME"] = folder
         client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", record_timing=False)
-        # The logs of services.
-        client.execute(cwd=str(FOLDER), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # What services and the kernel log goes nowhere.
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        client.execute(cwd=str(FOLDER), env={**os.environ, "XDG_DATA_HOME": folder}, **silent)
     for cell, source in zip(notebook.cells, sources):
         cell.source = source
     return without_machine(notebook)

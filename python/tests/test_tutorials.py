@@ -34,7 +34,6 @@ def printed(notebook) -> list[str]:
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in SLOW])
 def test_a_tutorial_runs_and_prints_what_is_saved(name, binary, monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join([str(binary.parent), os.environ["PATH"]]))
-    monkeypatch.setenv("XDG_DATA_HOME", "replaced by run")
     saved = tutorials.nbformat.read(tutorials.FOLDER / f"{name}.ipynb", as_version=4)
     found = tutorials.run(name, free_port())
     assert printed(found) == printed(saved), "run `make tutorials` and commit what it saves"
