@@ -213,8 +213,8 @@ export class Card {
     this.#secret.textContent = info.restored ? "The secret is the stored one, opened with your passphrase." : "";
     const weakest = Math.min(...info.objects.map((object) => object.securityBits));
     this.#numbers.replaceChildren(
-      facts(this.#taken),
       facts([
+        ...this.#taken,
         ["A question sends", bytes(info.queryBytes)],
         ["Its answer has", bytes(info.answerBytes)],
         ["Keys", `${bytes(info.keyBytes)}, ${info.hasKeys ? "sent" : "not sent yet"}`],
