@@ -128,6 +128,7 @@ def chromium() -> Iterator[Any]:
 
 def draw(page: Any, card: Any) -> None:
     """Draws a seven."""
+    card.locator("canvas.draw").scroll_into_view_if_needed()
     box = card.locator("canvas.draw").bounding_box()
     points = [(0.28, 0.24), (0.72, 0.22), (0.6, 0.5), (0.48, 0.85)]
     x, y = (box[axis] for axis in "xy")
@@ -142,5 +143,5 @@ def draw(page: Any, card: Any) -> None:
 def ask(card: Any) -> str:
     """Asks the question of a card; the text of the answer."""
     card.locator("button.main").click()
-    card.locator(".answer dl").wait_for(timeout=300_000)
+    card.locator(".took").wait_for(timeout=300_000)
     return card.locator(".answer").inner_text()

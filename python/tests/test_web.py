@@ -1,4 +1,4 @@
-"""The page of `unspoken serve --web`, in Chromium: draws, types, looks up, and reads the record of requests."""
+"""The page of `unspoken serve --web`, in Chromium: draws, types, looks up, and reads what each party saw."""
 
 from __future__ import annotations
 
@@ -168,8 +168,21 @@ def named(page: Any, name: str) -> Any:
 
 def ask(place: Any) -> str:
     place.locator("button.main").click()
-    place.locator(".answer dl").wait_for()
+    place.locator(".took").wait_for()
     return place.locator(".answer").inner_text()
+
+
+def unfold(place: Any) -> Any:
+    """The numbers of a card, and its secret."""
+    folded = place.locator("details.numbers")
+    if folded.get_attribute("open") is None:
+        folded.locator("summary").click()
+    return folded
+
+
+def requests(page: Any) -> list[str]:
+    """The rows of the record of all requests, which is folded."""
+    return page.locator("#requests tr").all_text_contents()
 
 
 def stored(page: Any) -> str:
@@ -223,8 +236,7 @@ def entries(page: Any) -> int:
 
 
 def secret_of(place: Any) -> str:
-    place.locator("summary").click()
-    place.get_by_role("button", name="Show it").click()
+    unfold(place).get_by_role("button", name="Show it").click()
     shown = place.locator("code.secret")
     shown.wait_for()
     return shown.inner_text()
@@ -236,6 +248,7 @@ def test_draws_types_and_looks_up(context: Any, wire: Wire) -> None:
     page = opened(context, wire.url)
 
     digits = card(page, "digits")
+    digits.locator("canvas.draw").scroll_into_view_if_needed()
     box = digits.locator("canvas.draw").bounding_box()
     x, y, size = box["x"], box["y"], box["width"]
     page.mouse.move(x + 0.5 * size, y + 0.2 * size)
@@ -264,14 +277,13 @@ def test_draws_types_and_looks_up(context: Any, wire: Wire) -> None:
     codes.get_by_text("no such record").wait_for()
 
     # The record has every request of the page, with its length and what was seen.
-    rows = page.locator("#requests tr")
-    queries = [row for row in rows.all_inner_texts() if row.startswith("query")]
-    assert len(queries) == 5
-    assert all("POST /v1/apps/" in row for row in queries)
+    asked = [row for row in requests(page) if row.startswith("query")]
+    assert len(asked) == 5
+    assert all("POST /v1/apps/" in row for row in asked)
 
     # What was sent is not the questions, and no secret is in it or in what is stored.
     everything = bytes(wire.sent)
-    assert len(everything) > megabytes(page.locator("#total-sent").inner_text()) * 1e6 > 20e6
+    assert len(everything) > megabytes(page.locator("#total-sent").text_content()) * 1e6 > 20e6
     for text in (b"urgent cash prize", b"no such code"):
         assert text not in everything
     places = [digits, message, codes]
@@ -318,10 +330,12 @@ def test_continues_a_story(context: Any, story_service: str) -> None:
     private.fill("They saw a dog")
     answer = ask(story)
     assert "The same as in the clear" in answer
-    assert re.search(r"\b6, \d of them guessed", answer), answer
-    queries = [row for row in page.locator("#requests tr").all_inner_texts() if row.startswith("query")]
+    assert re.search(r"\b6, \d of them guessed", unfold(story).inner_text())
     # The session begins and ends, and there are passes between.
-    assert len(queries) >= 3
+    assert queries(page) >= 3
+    saw = page.locator("#service-saw").inner_text()
+    assert "Tom and Mia went to the park." in saw
+    assert "They saw a dog" not in saw
     everything = bytes(wire.sent)
     assert b"saw a dog" not in everything
     for form in forms(bytes.fromhex(secret_of(story))):
@@ -394,7 +408,7 @@ def test_talks(context: Any, story_service: str) -> None:
     assert "The service saw the system message, the number" in prints.inner_text()
     everything = bytes(wire.sent)
     assert b"saw a dog" not in everything
-    for form in forms(bytes.fromhex(secret_of(talk.locator("details", has_text="Security")))):
+    for form in forms(bytes.fromhex(secret_of(talk))):
         assert form not in everything
     wire.close()
 
@@ -443,7 +457,7 @@ def test_a_sealed_secret_serves_the_next_visit(context: Any, page_service: Servi
     codes.get_by_text("the stored one").wait_for()
     codes.locator("input[type=text]").fill("I10")
     assert RECORDS["I10"] in ask(codes)
-    assert "none made" in codes.locator(".answer").inner_text()
+    assert "none made" in unfold(codes).inner_text()
     assert not any("/v1/keys" in url and "complete" in url for url in urls)
     assert secret_of(codes) == secret
 
@@ -483,8 +497,7 @@ def test_forgetting_while_keys_are_sent_leaves_nothing(context: Any, page_servic
     codes = card(page, "retrieve")
     codes.locator("button.main").click()
     codes.get_by_text("sending keys").wait_for()
-    codes.locator("summary").click()
-    codes.get_by_role("button", name="Forget the keys").click()
+    unfold(codes).get_by_role("button", name="Forget the keys").click()
     codes.get_by_text("not sent yet").wait_for()
     context.unroute("**/v1/keys/*")
     page.wait_for_timeout(500)
@@ -611,9 +624,115 @@ def test_two_pages_do_not_disturb_each_other(context: Any, page_service: Service
         card(page, "retrieve").get_by_text(name).wait_for()
 
 
+def live(page: Any) -> dict[str, int]:
+    """The bytes in the drawing of the three parties."""
+    return {
+        lane: int(page.locator(f"#live-{lane}").get_attribute("value")) for lane in ("keys", "questions", "answers")
+    }
+
+
+def counted(page: Any) -> dict[str, int]:
+    """The same bytes, added up from the record of all requests."""
+    rows = page.locator("#requests tr").evaluate_all(
+        """rows => rows.map((row) => [
+            row.querySelector("strong").textContent, ...[...row.querySelectorAll("data")].map(({ value }) => +value),
+        ])"""
+    )
+    queries = [row for row in rows if row[0] == "query"]
+    return {
+        "keys": sum(sent for purpose, sent, _ in rows if purpose == "keys"),
+        "questions": sum(sent for _, sent, _ in queries),
+        "answers": sum(received for _, _, received in queries),
+        "all": sum(sent for _, sent, _ in rows),
+    }
+
+
+def test_tells_what_each_of_the_three_sees(context: Any, wire: Wire) -> None:
+    page = opened(context, wire.url)
+    for name in ("You, in this page", "The network", "The service"):
+        assert page.get_by_role("region", name=name, exact=True).is_visible()
+    levels = page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(({ tagName }) => +tagName[1])")
+    assert levels[0] == 1
+    assert all(1 < level <= before + 1 for before, level in zip(levels, levels[1:]))
+    # Before the first question nothing was sent, and nothing has happened.
+    state, happened = page.locator("#live-state"), page.locator("#happened")
+    assert state.inner_text().startswith("Nothing has been sent yet")
+    assert live(page) == {"keys": 0, "questions": 0, "answers": 0}
+    assert counted(page)["all"] == 0
+    assert not happened.is_visible()
+    assert not page.locator("#live-sample").is_visible()
+
+    codes = card(page, "retrieve")
+    for code, name in RECORDS.items():
+        codes.locator("input[type=text]").fill(code)
+        answer = ask(codes)
+        assert re.search(r"[\d.]+\s\w+ left this page", answer), answer
+        # The bytes in the drawing are those of the record, and what it shows of them is what was on the wire.
+        sums = counted(page)
+        assert {**live(page), "all": int(state.locator("data").get_attribute("value"))} == sums
+        assert all(value > 0 for value in sums.values())
+        newest = bytes.fromhex(page.locator("#live-bytes").inner_text().rstrip(" …"))
+        assert len(newest) >= 32
+        assert newest in bytes(wire.sent)
+        # Only the person saw the question and its answer.
+        happened.wait_for()
+        yours = page.locator("#you-saw").inner_text()
+        assert code in yours
+        assert name in yours
+        for other in ("#network-saw", "#service-saw"):
+            theirs = page.locator(other).inner_text()
+            assert code not in theirs
+            assert name not in theirs
+        assert newest.hex() in page.locator("#service-saw code").inner_text().replace(" ", "")
+    # The keys were sent for the first question alone.
+    assert "keys" not in answer
+    assert "Keys" not in page.locator("#network-saw").inner_text()
+
+
+# The least contrast of texts with what is behind them.
+CONTRAST = """() => {
+    const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const light = (colour) => {
+        pen.fillStyle = colour;
+        pen.fillRect(0, 0, 1, 1);
+        const parts = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
+        const [red, green, blue] = parts.map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const behind = (element) => {
+        const colour = getComputedStyle(element).backgroundColor;
+        return colour === "rgba(0, 0, 0, 0)" && element.parentElement ? behind(element.parentElement) : colour;
+    };
+    const texts = [...document.querySelectorAll("h1, h2, h3, p, li, dt, dd, a, summary, button, label, code")];
+    const shown = texts.filter((element) => element.checkVisibility() && element.textContent.trim() !== "");
+    return Math.min(...shown.map((element) => {
+        const [one, other] = [light(getComputedStyle(element).color), light(behind(element))];
+        return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    }));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read_and_nothing_moves_unasked(browser: Any, page_service: Service, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
+    page = opened(context, page_service.url)
+    codes = card(page, "retrieve")
+    codes.locator("input[type=text]").fill("I10")
+    ask(codes)
+    assert page.evaluate("document.getAnimations().length") == 0
+    unfold(codes)
+    page.locator("#record > summary").click()
+    assert page.evaluate(CONTRAST) >= 4.5
+    context.close()
+
+
 def test_the_page_fits_a_phone(browser: Any, page_service: Service) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     page = opened(context, page_service.url)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    ask(card(page, "retrieve"))
+    page.locator("#happened").wait_for()
+    page.locator("details").evaluate_all("all => all.forEach((folded) => { folded.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     # Every control has a name, and can be reached with the keyboard.
     for control in page.locator("button:visible, input:visible, textarea:visible, canvas[tabindex]").all():
@@ -665,12 +784,11 @@ def test_finds_documents_by_text_and_by_vector(context: Any, search_service: Ser
     assert [text.split(" ", 1)[1] for text in found] == ["harbour ship", "ship wave", "mountain"]
     assert 0.97 < float(found[0].split()[0]) < 1.01
     # A word that is not in the table is refused before anything is sent.
-    rows = page.locator("#requests tr")
-    sent = rows.count()
+    sent = len(requests(page))
     by_text.locator("textarea").fill("xylophone")
     by_text.locator("button.main").click()
     by_text.locator("[role=alert]", has_text="say it in other words").wait_for()
-    assert rows.count() == sent
+    assert len(requests(page)) == sent
 
     by_vector.locator("textarea").fill(json.dumps(WORDS["meadow"]))
     by_vector.locator("input[type=number]").fill("1")
@@ -678,9 +796,9 @@ def test_finds_documents_by_text_and_by_vector(context: Any, search_service: Ser
     assert by_vector.locator(".documents li").all_inner_texts()[0].endswith("meadow tree")
 
     # One question to the index and one for all documents, whatever was asked.
-    queries = [row for row in rows.all_inner_texts() if row.startswith("query")]
-    assert len(queries) == 4
-    assert sum("-documents" in row for row in queries) == 2
+    asked = [row for row in requests(page) if row.startswith("query")]
+    assert len(asked) == 4
+    assert sum("-documents" in row for row in asked) == 2
     assert b"harbour" not in bytes(wire.sent)
     wire.close()
 
@@ -737,7 +855,7 @@ def bars(place: Any) -> dict[str, float]:
 
 
 def queries(page: Any) -> int:
-    return sum(row.startswith("query") for row in page.locator("#requests tr").all_inner_texts())
+    return sum(row.startswith("query") for row in requests(page))
 
 
 def test_asks_a_model_by_the_form_of_its_inputs(context: Any, binary: Path, model_service: Service) -> None:
@@ -746,7 +864,7 @@ def test_asks_a_model_by_the_form_of_its_inputs(context: Any, binary: Path, mode
     context.on("request", lambda request: urls.append(request.url))
     page = opened(context, wire.url)
     iris = named(page, "model/iris")
-    before = page.locator("#requests tr").count()
+    before = len(requests(page))
 
     # What is missing or outside its range is shown at its field, and nothing is sent, keys included.
     for name, value in zip(IRIS, ("5.1", "3.5", "1.4", "99.25")):
@@ -761,7 +879,7 @@ def test_asks_a_model_by_the_form_of_its_inputs(context: Any, binary: Path, mode
         iris.locator("[role=alert]", has_text=problem).wait_for()
         assert iris.get_by_label(field).evaluate("field => field === document.activeElement")
         iris.get_by_label("sepal length").fill("5.1")
-    assert page.locator("#requests tr").count() == before
+    assert len(requests(page)) == before
 
     # It may be moved: then the answer is that of the end of the range, which the field tells.
     iris.get_by_label("Move numbers outside").check()

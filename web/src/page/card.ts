@@ -1,7 +1,10 @@
-/** The card of one application: what it costs, asking, the answer, and what became of the secret. */
+/** The card of one application: asking, the answer, and, folded, what it costs and what became of the secret. */
 
 import { type Application, type CallOptions, type Costs, type Progress, UnspokenError } from "../index.js";
 import { button, bytes, duration, element, facts, hex } from "./elements.js";
+import { type Happened, inOneLine } from "./happened.js";
+import { securityTable } from "./secured.js";
+import { Trace } from "./trace.js";
 
 /** What differs between applications. */
 export interface View {
@@ -19,22 +22,29 @@ export interface View {
 
 /** What a person asks. */
 export interface Inquiry {
-  /** Asks. Returns the answer; nothing, if the view has shown it. */
+  /** The question for the person. */
+  asked: Node | string;
+  /** The part of the question that the service reads, if there is one. */
+  read?: string | undefined;
+  /** Asks. Returns the answer; nothing, if the person stopped it. */
   ask(application: Application, options: CallOptions): Promise<Outcome | undefined>;
-  /** The answer in the clear as one line, if the application publishes its model. */
-  clear(application: Application): Promise<{ text: string; milliseconds: number }>;
+  /** The answer in the clear as one line, for applications that may publish their model. */
+  clear?(application: Application): Promise<{ text: string; milliseconds: number }>;
 }
 
 /** An answer, and what it took. */
 export interface Outcome {
-  /** The answer for the person. */
-  shown: HTMLElement;
+  /** The answer for the person, unless the view has shown it. */
+  shown: HTMLElement | undefined;
   /** The answer as one line, to compare two. */
   text: string;
   costs: Costs;
   /** Further facts. */
   rows: Facts;
 }
+
+/** What a card tells the page: the question that was answered; nothing, if none was. */
+type Done = (happened: Happened | undefined) => void;
 
 type Facts = [term: string, value: Node | string][];
 
@@ -45,18 +55,21 @@ export class Card {
   readonly element: HTMLElement;
   readonly #view: View;
   readonly #open: Open;
-  readonly #done: () => void;
+  readonly #done: Done;
   readonly #answer = element("div", { class: "answer", "aria-live": "polite" });
   readonly #progress = element("div", { role: "status" });
-  readonly #details = element("div");
+  readonly #secret = element("p", { class: "help" });
+  readonly #numbers = element("div");
   readonly #ask: HTMLButtonElement;
   readonly #cancel: HTMLButtonElement;
   #application: Application;
   #controller: AbortController | undefined;
   #isLost = false;
+  /** What the last question took. */
+  #taken: Facts = [];
 
   /** A card for an application; `open` opens it again when its secret is gone, `done` is called after each question. */
-  constructor(application: Application, view: View, open: Open, done: () => void) {
+  constructor(application: Application, view: View, open: Open, done: Done) {
     this.#application = application;
     this.#view = view;
     this.#open = open;
@@ -70,12 +83,26 @@ export class Card {
     this.element = element(
       "article",
       { class: "card", "data-kind": application.info.kind },
-      element("h2", {}, view.title, " ", name),
-      view.form,
-      element("div", { class: "row" }, this.#ask, this.#cancel, ...(view.buttons ?? [])),
-      this.#progress,
-      this.#answer,
-      this.#details,
+      element(
+        "div",
+        {},
+        element("h3", {}, view.title, " ", name),
+        view.form,
+        element("div", { class: "row" }, this.#ask, this.#cancel, ...(view.buttons ?? [])),
+      ),
+      element(
+        "div",
+        {},
+        this.#progress,
+        this.#answer,
+        this.#secret,
+        element(
+          "details",
+          { class: "numbers" },
+          element("summary", {}, "Numbers, security, and the secret"),
+          this.#numbers,
+        ),
+      ),
     );
     view.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -103,22 +130,39 @@ export class Card {
       return;
     }
     this.#answer.replaceChildren();
+    let happened: Happened | undefined;
     await this.#guarded(async (options) => {
       const inquiry = this.#view.inquiry();
       if (this.#isLost) {
         this.#application = await this.#open(options);
         this.#isLost = false;
       }
-      const start = performance.now();
-      const outcome = await inquiry.ask(this.#application, options);
-      const total = performance.now() - start;
-      if (outcome === undefined) {
-        this.#showCosts();
-      } else {
-        await this.#showAnswer(inquiry, outcome, total);
-      }
+      happened = await this.#traced(inquiry, options);
+      this.#showCosts();
     });
-    this.#done();
+    this.#done(happened);
+  }
+
+  /** Asks, shows the answer, and returns what left this page for it. */
+  async #traced(inquiry: Inquiry, options: CallOptions): Promise<Happened | undefined> {
+    const { info } = this.#application;
+    const trace = new Trace(info);
+    const start = performance.now();
+    try {
+      const outcome = await inquiry.ask(this.#application, options);
+      if (outcome === undefined) {
+        return undefined;
+      }
+      this.#taken = this.#factsOf(outcome, performance.now() - start);
+      const { shown, text, costs } = outcome;
+      const { asked: question, read } = inquiry;
+      const answer = shown?.cloneNode(true) ?? text;
+      const happened = { name: info.name, question, answer, read, trace, milliseconds: costs.serviceMilliseconds };
+      await this.#showAnswer(inquiry, outcome, happened);
+      return happened;
+    } finally {
+      trace.end();
+    }
   }
 
   /** Runs work that may be cancelled, shows its progress, and what it throws. */
@@ -166,68 +210,56 @@ export class Card {
     const { info } = this.#application;
     const label = this.#view.ask ?? "Ask privately";
     this.#ask.textContent = info.hasKeys ? label : `${label} (sends ${bytes(info.keyBytes)} of keys first, once)`;
+    this.#secret.textContent = info.restored ? "The secret is the stored one, opened with your passphrase." : "";
     const weakest = Math.min(...info.objects.map((object) => object.securityBits));
-    const rows: Facts = [
-      ["A question sends", bytes(info.queryBytes)],
-      ["Its answer has", bytes(info.answerBytes)],
-      ["Keys", `${bytes(info.keyBytes)}, ${info.hasKeys ? "sent" : "not sent yet"}`],
-      ["Security", `${Math.floor(weakest)} bits or more (${info.preset})`],
-    ];
-    if (info.restored) {
-      rows.push(["Secret", "the stored one, opened with your passphrase"]);
-    }
-    this.#details.replaceChildren(facts(rows), this.#more());
+    this.#numbers.replaceChildren(
+      facts([
+        ...this.#taken,
+        ["A question sends", bytes(info.queryBytes)],
+        ["Its answer has", bytes(info.answerBytes)],
+        ["Keys", `${bytes(info.keyBytes)}, ${info.hasKeys ? "sent" : "not sent yet"}`],
+        ["Security", `${Math.floor(weakest)} bits or more (${info.preset})`],
+      ]),
+      securityTable(info.objects),
+      this.#theSecret(),
+      this.#forgetting(),
+    );
   }
 
-  async #showAnswer(inquiry: Inquiry, { shown, text, costs, rows }: Outcome, total: number): Promise<void> {
-    const parts: HTMLElement[] = [shown];
-    const { info } = this.#application;
-    if (info.hasClear) {
-      const clear = await inquiry.clear(this.#application);
-      parts.push(
-        clear.text === text
-          ? element(
-              "p",
-              { class: "same" },
-              `The same as in the clear, computed in this page in ${duration(clear.milliseconds)}.`,
-            )
-          : element("p", { class: "differs" }, `In the clear, computed in this page: ${clear.text}.`),
-      );
+  /** What a question took, for the person. */
+  #factsOf({ costs, rows }: Outcome, total: number): Facts {
+    const { keyMilliseconds } = this.#application.info;
+    return [
+      ["Encrypting here", duration(costs.encryptMilliseconds)],
+      ["Decrypting here", duration(costs.decryptMilliseconds)],
+      ["Service and network", duration(costs.serviceMilliseconds)],
+      ["Making keys here", keyMilliseconds > 0 ? `${duration(keyMilliseconds)}, once` : "none made"],
+      ["All of it", duration(total)],
+      ["Sent, received", `${bytes(costs.queryBytes)}, ${bytes(costs.answerBytes)}`],
+      ...rows,
+    ];
+  }
+
+  /** Shows an answer, beside the one in the clear if there is one, and what it took. */
+  async #showAnswer(inquiry: Inquiry, { shown, text }: Outcome, happened: Happened): Promise<void> {
+    const parts: HTMLElement[] = [];
+    if (shown !== undefined) {
+      parts.push(shown);
+      if (this.#application.info.hasClear && inquiry.clear !== undefined) {
+        parts.push(compared(text, await inquiry.clear(this.#application)));
+      }
     }
-    this.#showCosts();
-    parts.push(
-      facts([
-        ["Encrypting here", duration(costs.encryptMilliseconds)],
-        ["Decrypting here", duration(costs.decryptMilliseconds)],
-        ["Service and network", duration(costs.serviceMilliseconds)],
-        ["Making keys here", info.keyMilliseconds > 0 ? `${duration(info.keyMilliseconds)}, once` : "none made"],
-        ["All of it", duration(total)],
-        ["Sent, received", `${bytes(costs.queryBytes)}, ${bytes(costs.answerBytes)}`],
-        ...rows,
-      ]),
-    );
+    const more = element("a", { href: "#happened" }, "What the service saw");
+    parts.push(element("p", { class: "took" }, inOneLine(happened), " ", more));
     this.#answer.replaceChildren(...parts);
   }
 
-  /** Security of each object, and the secret. */
-  #more(): HTMLElement {
-    const { info } = this.#application;
-    const objects = info.objects.map((object) =>
-      element(
-        "tr",
-        {},
-        element("td", {}, object.what),
-        element("td", { class: "number" }, `2^${Math.log2(object.dimension).toFixed(1).replace(/\.0$/, "")}`),
-        element("td", { class: "number" }, `${object.log2Modulus.toFixed(0)} bits`),
-        element("td", {}, object.secret),
-        element("td", { class: "number" }, `${Math.floor(object.securityBits)} bits`),
-      ),
-    );
-    const heads = ["What the service has", "Dimension", "Modulus", "Secret", "Security"];
+  /** Where the secret is, and a button that shows it. */
+  #theSecret(): HTMLElement {
     const secret = element(
       "p",
       { class: "help" },
-      info.isStored
+      this.#application.info.isStored
         ? "The secret key is in the memory of this page, and in this browser, encrypted under your passphrase. "
         : "The secret key is in the memory of this page only. ",
     );
@@ -241,28 +273,26 @@ export class Card {
         data.fill(0);
       }),
     );
-    const forget = button("Forget the keys", async () => {
+    return secret;
+  }
+
+  #forgetting(): HTMLElement {
+    return button("Forget the keys", async () => {
       await this.#guarded(async () => {
         await this.#application.forget();
       });
       await this.reopen();
     });
-    return element(
-      "details",
-      {},
-      element("summary", {}, "Security, and the secret"),
-      element(
-        "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Security of each object" },
-        element(
-          "table",
-          {},
-          element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
-          element("tbody", {}, ...objects),
-        ),
-      ),
-      secret,
-      forget,
-    );
   }
+}
+
+/** Whether an answer is the one in the clear. */
+function compared(text: string, clear: { text: string; milliseconds: number }): HTMLElement {
+  return clear.text === text
+    ? element(
+        "p",
+        { class: "same" },
+        `The same as in the clear, computed in this page in ${duration(clear.milliseconds)}.`,
+      )
+    : element("p", { class: "differs" }, `In the clear, computed in this page: ${clear.text}.`);
 }

@@ -1,7 +1,7 @@
 /** A conversation with a model of language, of which the service sees nothing but its length. */
 
 import { type Application, type CallOptions, type Continued, type Message, UnspokenError } from "../index.js";
-import type { Inquiry, View } from "./card.js";
+import type { Inquiry, Outcome, View } from "./card.js";
 import { button, bytes, duration, element } from "./elements.js";
 import { numberOfTokens, textarea, unprepared } from "./story.js";
 
@@ -90,18 +90,15 @@ class Chat {
       throw new Error("Choose a number of tokens from 1 to 256.");
     }
     return {
-      ask: async (application: Application, options: CallOptions) => {
-        await this.#answer(application, { role: "user", content }, options);
-        return undefined;
-      },
-      async clear() {
-        throw new Error("Conversations are not compared with the clear.");
-      },
+      asked: content,
+      read: this.#isPublic.checked ? this.#system.value.trim() : undefined,
+      ask: async (application: Application, options: CallOptions) =>
+        await this.#answer(application, { role: "user", content }, options),
     };
   }
 
-  /** Sends a message and shows the answer as it comes. What fails gives the message back. */
-  async #answer(application: Application, message: Message, options: CallOptions): Promise<void> {
+  /** Sends a message and shows the answer as it comes: nothing is left to show. What fails gives the message back. */
+  async #answer(application: Application, message: Message, options: CallOptions): Promise<Outcome | undefined> {
     const text = element("p");
     const answer = bubble("assistant", text);
     const turn: Turn = { messages: [message, { role: "assistant", content: "" }], shown: [answer] };
@@ -135,13 +132,14 @@ class Chat {
       });
       show(told.text);
       answer.append(smallPrint(told, performance.now() - start, isSystemPublic));
+      return { shown: undefined, text: told.text, costs: told, rows: [] };
     } catch (error) {
       if (UnspokenError.of(error).code === "cancelled" && turn.messages[1].content !== "") {
         answer.append(element("p", { class: "help" }, `Stopped after ${duration(performance.now() - start)}.`));
-      } else {
-        this.#takeBack(turn);
-        throw error;
+        return undefined;
       }
+      this.#takeBack(turn);
+      throw error;
     } finally {
       this.#allow();
       this.#scroll();

@@ -3,7 +3,7 @@
 import type { Answer, Question, Recognised } from "../index.js";
 import type { View } from "./card.js";
 import { button, element } from "./elements.js";
-import { Pad, context } from "./pad.js";
+import { Pad, context, copyOf } from "./pad.js";
 import { questionView } from "./question.js";
 
 /** Pixels of the drawing, of an image of the network, and of the box into which MNIST scales digits. */
@@ -64,6 +64,7 @@ export function digitsView(): View {
       }
       return { pixels: image() };
     },
+    asked: () => copyOf(seen),
     show(answer: Answer): HTMLElement {
       return element("p", {}, "This is a ", element("strong", {}, String((answer as Recognised).digit)), ".");
     },

@@ -49,14 +49,25 @@ export function bytes(count: number): string {
     size /= 1000;
     unit += 1;
   }
-  return `${unit === 0 ? size : size.toPrecision(3)} ${units[unit]}`;
+  return `${unit === 0 ? size : size.toPrecision(3)}\u00a0${units[unit]}`;
+}
+
+/** A number of bytes for people, which programs can read, too. */
+export function byteCount(count: number, id?: string): HTMLElement {
+  return element("data", { value: String(count), ...(id === undefined ? {} : { id }) }, bytes(count));
 }
 
 /** A time for people. */
 export function duration(milliseconds: number): string {
   return milliseconds < 1000
-    ? `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`
-    : `${(milliseconds / 1000).toFixed(2)} s`;
+    ? `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)}\u00a0ms`
+    : `${(milliseconds / 1000).toFixed(2)}\u00a0s`;
+}
+
+/** The first bytes of something longer, as groups of hexadecimal digits. */
+export function firstBytes(data: Uint8Array): HTMLElement {
+  const groups = hex(data).match(/.{1,8}/g) ?? ["–"];
+  return element("code", { class: "hex" }, `${groups.join(" ")} …`);
 }
 
 /** Bytes as hexadecimal digits. */

@@ -9,6 +9,8 @@ export interface Entry {
   shown: HTMLElement;
   /** The numbers of a row. Throws an error for the person if they cannot be asked, and shows where. */
   numbers(): Float64Array | number[];
+  /** The numbers for the person, as they were asked. */
+  asked(): Node | string;
   /** Shows again which numbers are outside their ranges. */
   refresh(): void;
 }
@@ -81,6 +83,7 @@ export function fieldsEntry(input: ModelInput, clip: () => boolean): Entry {
       }
       return fields.map(({ field }) => field.valueAsNumber);
     },
+    asked: () => fields.map(({ field }, place) => `${nameOf(input, place)}: ${field.value}`).join(", "),
     refresh() {
       fields.forEach((each) => each.check(false));
     },
@@ -161,6 +164,7 @@ export function textEntry(input: ModelInput, clip: () => boolean): Entry {
       }
       return numbers;
     },
+    asked: () => field.value,
     refresh,
   };
 }

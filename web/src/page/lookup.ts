@@ -29,7 +29,12 @@ export function lookupView(mode: string, choose: (mode: string) => void): View {
       "form",
       {},
       element("label", {}, "Key of the record, for instance the code of a diagnosis", input),
-      element("fieldset", {}, element("legend", {}, "Queries"), ...choices),
+      element(
+        "details",
+        {},
+        element("summary", {}, "How it is asked"),
+        element("fieldset", {}, element("legend", {}, "Queries"), ...choices),
+      ),
     ),
     question(): Question {
       if (input.value.trim() === "") {
@@ -37,6 +42,7 @@ export function lookupView(mode: string, choose: (mode: string) => void): View {
       }
       return { key: input.value.trim() };
     },
+    asked: () => input.value.trim(),
     show(answer: Answer): HTMLElement {
       return element("p", {}, element("strong", {}, text(answer)));
     },

@@ -1,4 +1,4 @@
-/** The page: one card for each application of the service, and the record of all requests. */
+/** The page: the three parties, one card for each application of the service, and what happened. */
 
 import {
   type Application,
@@ -14,7 +14,10 @@ import { digitsView } from "./digits.js";
 import { byId, button, element } from "./elements.js";
 import { lookupView } from "./lookup.js";
 import { modelView } from "./model.js";
+import { showHappened } from "./happened.js";
+import { showLive } from "./live.js";
 import { record, showMemory } from "./record.js";
+import { announce, listen } from "./requests.js";
 import { searchView } from "./search.js";
 import { storyView } from "./story.js";
 import { textView } from "./text.js";
@@ -22,8 +25,8 @@ import { textView } from "./text.js";
 const status = byId("status");
 const cards = byId("applications");
 const form = byId("settings-form") as HTMLFormElement;
-/** The kinds of applications that the page can ask, in the order of their cards. */
-const KINDS = ["digits", "classify", "model", "retrieve", "search", "llama"];
+/** The kinds of applications that the page can ask, in the order of their cards: first what is seen at a glance. */
+const KINDS = ["digits", "search", "classify", "retrieve", "model", "llama"];
 
 let service: Service | undefined;
 let shown: Card[] = [];
@@ -48,7 +51,7 @@ async function start(): Promise<void> {
     // The service may be below a path of a proxy, as the page is.
     const opened = await Service.open(new URL(".", location.href).href, {
       token: setting("token"),
-      onRequest: record,
+      onRequest: announce,
       onRestart: () => {
         shown.forEach((card) => {
           card.lose();
@@ -73,7 +76,11 @@ async function start(): Promise<void> {
     }
     const { code, message } = UnspokenError.of(error);
     status.className = "error";
-    status.textContent = code === "unauthorized" ? `${message} Type the token under Settings.` : message;
+    status.textContent = message;
+    if (code === "unauthorized") {
+      byId("settings").setAttribute("open", "");
+      status.append(" Type the token under ", element("a", { href: "#settings" }, "Settings"), ".");
+    }
   }
 }
 
@@ -100,7 +107,12 @@ async function show(from: Service, name: string): Promise<void> {
       void card?.reopen();
     };
     const view = viewOf(application.info, choose);
-    card = new Card(application, view, open, () => void refreshMemory());
+    card = new Card(application, view, open, (happened) => {
+      if (happened !== undefined) {
+        showHappened(happened);
+      }
+      void refreshMemory();
+    });
     shown.push(card);
     place.replaceWith(card.element);
   } catch (error) {
@@ -110,7 +122,7 @@ async function show(from: Service, name: string): Promise<void> {
       await show(from, name);
       arrange();
     });
-    const card = element("article", { class: "card" }, element("h2", {}, name), message, again);
+    const card = element("article", { class: "card" }, element("h3", {}, name), message, again);
     place.replaceWith(card);
   }
 }
@@ -142,6 +154,8 @@ function viewOf(info: ApplicationInfo, choose: (mode: string) => void): View {
   }
 }
 
+listen(record);
+listen(showLive);
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   void start();

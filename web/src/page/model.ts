@@ -44,6 +44,7 @@ export function modelView(model: ModelInterface | undefined): View {
         clip: clip.checked,
       };
     },
+    asked: () => element("div", {}, ...entries.map((entry) => element("div", {}, entry.asked()))),
     show: (answer: Answer) => element("div", {}, ...(answer as Predicted).outputs.map(shown)),
     text: (answer: Answer) => (answer as Predicted).outputs.map(({ values }) => values.join(" ")).join("; "),
   });

@@ -155,6 +155,14 @@ export class Pad {
   }
 }
 
+/** The picture on a canvas as it is now, which later drawings do not change. */
+export function copyOf(canvas: HTMLCanvasElement): HTMLCanvasElement {
+  const size = { width: String(canvas.width), height: String(canvas.height) };
+  const copy = element("canvas", { class: "seen", ...size, role: "img", "aria-label": "The picture that was asked" });
+  context(copy).drawImage(canvas, 0, 0);
+  return copy;
+}
+
 /** What draws on a canvas, and reads its pixels. */
 export function context(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
   const found = canvas.getContext("2d", { willReadFrequently: true });

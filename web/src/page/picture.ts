@@ -3,7 +3,7 @@
 import type { ModelInput } from "../index.js";
 import { button, element } from "./elements.js";
 import { type Entry, hintAt, reachOf } from "./entries.js";
-import { Pad, context } from "./pad.js";
+import { Pad, context, copyOf } from "./pad.js";
 import { type Levels, type Size, guessedLevels, numbersOfPixels } from "./pixels.js";
 
 /** Pixels of the longer side of the pad. */
@@ -145,6 +145,7 @@ export function pictureEntry(input: ModelInput, size: Size, clip: () => boolean)
       }
       return numbers;
     },
+    asked: () => copyOf(seen),
     refresh,
   };
 }

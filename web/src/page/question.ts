@@ -9,6 +9,8 @@ interface Parts {
   form: HTMLElement;
   /** The question in the form. Throws an error for the person if there is none. */
   question(): Question;
+  /** This question for the person, as it was asked. */
+  asked(): Node | string;
   /** An answer for the person. */
   show(answer: Answer): HTMLElement;
   /** An answer as one line, to compare two. */
@@ -20,6 +22,7 @@ export function questionView(parts: Parts): View {
   const inquiry = (): Inquiry => {
     const question = parts.question();
     return {
+      asked: parts.asked(),
       async ask(application: Application, options: CallOptions) {
         const asked = await application.ask([question], options);
         const [answer] = asked.answers;

@@ -1,7 +1,7 @@
-/** The live record of all requests. */
+/** The record of all requests, as a table. */
 
 import type { RequestRecord } from "../index.js";
-import { byId, bytes, duration, element, hex } from "./elements.js";
+import { byId, byteCount, bytes, duration, element, hex } from "./elements.js";
 
 /** Rows that are kept. */
 const MAX_ROWS = 200;
@@ -14,8 +14,8 @@ export function record(request: RequestRecord): void {
   totals.sent += request.sent;
   totals.received += request.received;
   byId("total-requests").textContent = String(totals.requests);
-  byId("total-sent").textContent = bytes(totals.sent);
-  byId("total-received").textContent = bytes(totals.received);
+  byId("total-sent").replaceChildren(byteCount(totals.sent));
+  byId("total-received").replaceChildren(byteCount(totals.received));
   const status = request.status === 0 ? "no answer" : String(request.status);
   const row = element(
     "tr",
@@ -27,8 +27,8 @@ export function record(request: RequestRecord): void {
       element("br"),
       `${request.method} ${request.path} (${status})`,
     ),
-    element("td", { class: "number" }, bytes(request.sent)),
-    element("td", { class: "number" }, bytes(request.received)),
+    element("td", { class: "number" }, byteCount(request.sent)),
+    element("td", { class: "number" }, byteCount(request.received)),
     element("td", { class: "number" }, duration(request.milliseconds)),
     element("td", {}, element("code", {}, hex(request.sample) || "–")),
   );

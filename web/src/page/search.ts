@@ -25,6 +25,7 @@ export function searchView(collection: Collection | undefined): View {
       ? { text: textOf(input.value), ...wanted }
       : { vector: vectorOf(input.value), ...wanted };
     return {
+      asked: input.value,
       async ask(application: Application, options: CallOptions) {
         const found = await application.find(question, options);
         return {
@@ -33,9 +34,6 @@ export function searchView(collection: Collection | undefined): View {
           costs: found,
           rows: [["Documents fetched", `${question.most}; the service sees how many, not which`]],
         };
-      },
-      async clear() {
-        throw new Error("A collection is not published in the clear.");
       },
     };
   };

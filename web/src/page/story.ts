@@ -25,6 +25,8 @@ export function storyView(): View {
       mostTokens: tokens.valueAsNumber,
     };
     return {
+      asked: text.privateText.trim(),
+      read: text.publicText,
       async ask(application: Application, options: CallOptions) {
         const told = await application.continueText(text, options);
         const before = element("span", { class: "help" }, text.publicText ?? "", text.privateText);

@@ -18,6 +18,7 @@ export function textView(): View {
       }
       return { text: input.value };
     },
+    asked: () => input.value,
     show(answer: Answer): HTMLElement {
       return element("p", {}, "Label: ", element("strong", {}, (answer as Classified).label));
     },
