@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! unspoken serve --model flowers
-//! cargo run --release -p unspoken-cli --example predict -- http://127.0.0.1:8080 model/flowers 5.1 3.5 1.4 0.2
+//! cargo run --release -p unspoken-cli --example predict -- http://127.0.0.1:8080 model 5.1 3.5 1.4 0.2
 //! ```
 
 use std::env::args;

@@ -21,7 +21,7 @@ fn a_record_is_looked_up() {
     std::fs::write(path("codes.csv"), "code,title\nA00.1,Cholera\nB05,Measles\n").unwrap();
     let records = path("codes.csv");
     text(&unspoken(&["pir", "build", "--from", &records, "--key", "code", "--value", "title", &path("db")]));
-    let offer = format!("codes={}", path("db"));
+    let offer = format!("pir/codes={}", path("db"));
     let service = Service::start(&["--pir", &offer, "--data-dir", &path("keys")], Stdio::null());
     for (key, record) in [("B05", "Measles\n"), ("X99", "no such key\n")] {
         assert_eq!(printed("lookup", directory.path(), &[&service.url, "pir/codes", key]), record);
@@ -38,9 +38,8 @@ fn a_row_is_predicted() {
     std::fs::write(path("rows.csv"), std::iter::once("a,b,c,d\n".to_owned()).chain(rows).collect::<String>()).unwrap();
     let compile = ["compile", model.to_str().unwrap(), "--calibration", &path("rows.csv"), "--out", &path("flowers")];
     text(&unspoken(&compile));
-    let offer = format!("flowers={}", path("flowers"));
-    let service = Service::start(&["--model", &offer, "--data-dir", &path("keys")], Stdio::null());
-    let words = [&service.url, "model/flowers", "5.1", "3.5", "1.4", "0.2"];
+    let service = Service::start(&["--model", &path("flowers"), "--data-dir", &path("keys")], Stdio::null());
+    let words = [&service.url, "model", "5.1", "3.5", "1.4", "0.2"];
     let said = printed("predict", directory.path(), &words);
     assert!(said.contains("label") && said.contains("probabilit") && said.lines().count() == 2, "{said}");
 }
