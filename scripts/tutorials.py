@@ -24,17 +24,19 @@ CELL_SECONDS = 1200
 
 
 def run(name: str, port: int = 8080) -> nbformat.NotebookNode:
-    """A notebook as it is after a run. Its services listen on a port; keys of clients are in a folder of their own."""
+    """A notebook as it is after a run. Its services listen on a port; keys and models are in a folder that goes."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     sources = [cell.source for cell in notebook.cells]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = on_port(cell.source, port)
     with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", record_timing=False)
+        options = {"timeout": CELL_SECONDS, "record_timing": False, "coalesce_streams": True}
+        client = NotebookClient(notebook, kernel_name="python3", **options)
         # What services and the kernel log goes nowhere.
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        client.execute(cwd=str(FOLDER), env={**os.environ, "XDG_DATA_HOME": folder}, **silent)
+        places = {"XDG_DATA_HOME": folder, "UNSPOKEN_STATE": "", "TMPDIR": folder}
+        client.execute(cwd=str(FOLDER), env={**os.environ, **places}, **silent)
     for cell, source in zip(notebook.cells, sources):
         cell.source = source
     return without_machine(notebook)
@@ -68,7 +70,7 @@ def plain(drawing: str) -> str:
     """A drawing without its date, and with names that do not change."""
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
     names: dict[str, str] = {}
-    return re.sub(r"\b[mp][0-9a-f]{10}\b", lambda found: names.setdefault(found[0], f"n{len(names)}"), drawing)
+    return re.sub(r"\b(?:image|[mp])[0-9a-f]{10}\b", lambda found: names.setdefault(found[0], f"n{len(names)}"), drawing)
 
 
 def main() -> None:

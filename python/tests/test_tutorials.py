@@ -1,4 +1,4 @@
-"""The notebooks of docs/tutorials run, and their saved outputs are those of their cells."""
+"""The notebooks of docs/tutorials run, and print what is saved, but for numbers."""
 
 from __future__ import annotations
 

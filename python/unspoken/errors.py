@@ -194,6 +194,8 @@ class TrainingError(UnspokenError, ValueError):
 class UnansweredError(ArgumentError):
     """Rows of a model have no answer, because a number is outside its calibrated range, or missing. Others have one.
 
+    In the clear (``CompiledModel.predict``) a result may be outside its range, too.
+
     The service has answered all of them alike, and cannot see that there is such a row. Do not ask again because of
     this error: that tells the service.
 

@@ -98,7 +98,7 @@ impl ClientHalf for ModelClient {
             let values = port.read(own, rows.len())?.values;
             let (middle, radius) = (port.encoding().middle(), port.encoding().radius());
             let slots = values.indexed_iter().map(|((_, e), value)| (value - middle[e]) / radius[e]);
-            self.keyring.check_bound(slots)?;
+            self.keyring.check_bound(slots).map_err(far_outside)?;
             results.push(values);
         }
         let of_row = |(row, asked): (usize, &EncodedRow)| match asked.problem(description.inputs()) {
@@ -106,6 +106,19 @@ impl ClientHalf for ModelClient {
             Some(problem) => Ok(Err(ModelError::Row(problem))),
         };
         rows.iter().enumerate().map(of_row).collect()
+    }
+}
+
+/// Results beyond the bound have another usual cause here than the keys of somebody else.
+fn far_outside(error: ProtocolError) -> ProtocolError {
+    match error {
+        ProtocolError::Unreadable { .. } => ProtocolError::Unreadable {
+            found: "results beyond those of any row in the ranges",
+            needed: "rows like the calibration rows, also where ranges allow others; the owner's model.predict names \
+                     such a row, and a wider margin or more calibration rows help; or the service computed wrongly"
+                .into(),
+        },
+        other => other,
     }
 }
 

@@ -69,7 +69,7 @@ impl SimulatedModel {
         (0..encoded.len()).map(of_row).collect()
     }
 
-    /// Why the results of a row are none.
+    /// Why a row has no results: one is outside the bound that clients check.
     fn outside(&self, results: &[Array2<f64>], row: usize) -> Option<String> {
         let mut slots = results.iter().zip(&self.results).flat_map(|(values, port)| {
             let ranges = port.encoding().middle().iter().zip(port.encoding().radius());

@@ -58,7 +58,7 @@ pub struct Choice {
 /// How far a compilation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Steps of the network whose maps were fitted again.
+    /// Steps of the network that were gone through, to fit maps again.
     Fitting {
         /// Number of steps.
         done: usize,

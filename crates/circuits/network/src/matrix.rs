@@ -177,13 +177,13 @@ impl SparseMatrix {
     /// `sums += self * values` for [`LANES`] vectors together, `values[column][lane]`: the entries, which are far more
     /// than the values, are read once. Sums are those of [`SparseMatrix::add_product`].
     pub(crate) fn add_products(&self, values: &[[f64; LANES]], sums: &mut [[f64; LANES]]) {
-        for (row, sums) in sums.iter_mut().enumerate() {
+        for (row, row_sums) in sums.iter_mut().enumerate() {
             let mut products = [0.0; LANES];
             for (column, weight) in self.row(row) {
                 let lanes = products.iter_mut().zip(&values[column]);
                 lanes.for_each(|(product, value)| *product += weight * value);
             }
-            sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+            row_sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
         }
     }
 

@@ -333,12 +333,12 @@ fn affine(terms: &[(ValueId, SparseMatrix)], bias: &[f64], values: &[Array2<f64>
             let first = block * LANES;
             let arguments = values[value.0].slice(s![first..rows.min(first + LANES), ..]);
             // Lanes without a row are 0.
-            let lanes = |column: ArrayView1<'_, f64>| {
+            let lanes_of = |column: ArrayView1<'_, f64>| {
                 let mut lanes = [0.0; LANES];
                 lanes.iter_mut().zip(column).for_each(|(lane, value)| *lane = *value);
                 lanes
             };
-            matrix.add_products(&arguments.columns().into_iter().map(lanes).collect::<Vec<_>>(), &mut sums);
+            matrix.add_products(&arguments.columns().into_iter().map(lanes_of).collect::<Vec<_>>(), &mut sums);
         }
         for (lane, row) in own.chunks_exact_mut(bias.len()).enumerate() {
             row.iter_mut().zip(&sums).for_each(|(result, sums)| *result = sums[lane]);

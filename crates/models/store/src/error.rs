@@ -40,7 +40,8 @@ pub enum StoreError {
     },
     /// The file is of another kind or another format version.
     #[error(
-        "read {path}: found format {found:?}, needed {needed:?}; use the matching file, or the release that wrote it",
+        "read {path}: found format {found:?}, needed {needed:?}; the programs that wrote and read it \
+         differ: install command and package from one release or commit, or make the file again",
         path = path.display()
     )]
     Format {

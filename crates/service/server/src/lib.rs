@@ -49,7 +49,7 @@ pub use error::ServerError;
 pub use gather::OwnedRequest;
 pub use inspect::CertificateReport;
 pub use listen::resolve_listen_address;
-pub use logging::{LogFormat, init_logging};
+pub use logging::{LogFormat, check_log_filter, init_logging};
 pub use offer::OfferConfig;
 pub use origin::AllowedOrigin;
 pub use renewal::ReloadSignal;

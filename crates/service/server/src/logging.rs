@@ -25,7 +25,7 @@ pub enum LogFormat {
 /// # Errors
 /// [`ServerError::Log`] if the filter is invalid or a log was started before.
 pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), ServerError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| ServerError::Log(error.into()))?;
+    let filter = parsed(filter)?;
     // Colours are for a terminal, not for a file.
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     let started = match format {
@@ -33,4 +33,16 @@ pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), ServerError> 
         LogFormat::Json => lines.json().flatten_event(true).finish().try_init(),
     };
     started.map_err(|error| ServerError::Log(error.into()))
+}
+
+/// Whether this is a filter for [`init_logging`].
+///
+/// # Errors
+/// [`ServerError::Log`], if it is none.
+pub fn check_log_filter(filter: &str) -> Result<(), ServerError> {
+    parsed(filter).map(drop)
+}
+
+fn parsed(filter: &str) -> Result<EnvFilter, ServerError> {
+    EnvFilter::try_new(filter).map_err(|error| ServerError::Log(error.into()))
 }

@@ -106,7 +106,7 @@ fn main() -> ExitCode {
 }
 
 /// The causes of an error, each named once: many messages already contain their cause.
-fn reasons(error: &anyhow::Error) -> String {
+pub(crate) fn reasons(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for reason in error.chain().map(ToString::to_string).filter(|reason| !reason.is_empty()) {
         if text.is_empty() {

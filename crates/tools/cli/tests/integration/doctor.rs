@@ -112,6 +112,11 @@ fn each_mistake_has_a_line_that_says_what_to_do() {
     let output = unspoken(&[&doctor[..], &["--json"]].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let (state, found) = &said(&report, "configuration")[0];
-    assert!(state == "problem" && found.contains("listn"), "{report}");
+    assert!(state == "problem" && found.contains("listn") && !found.contains('\n'), "{report}");
+    complaint(&output);
+    let service = ["--data-dir", &path("other"), "--pir", &codes, "--no-load", "--log-filter", "unspoken=dbug"];
+    let output = unspoken(&[&["doctor"], &service[..]].concat());
+    let report = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(report.lines().any(|line| line.starts_with("problem  log ") && line.contains("--log-filter")), "{report}");
     complaint(&output);
 }

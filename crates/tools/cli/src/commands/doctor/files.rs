@@ -57,9 +57,22 @@ pub fn state_directory(path: &Path) -> Finding {
             return Finding::problem(CHECK, format!("cannot look at {named}: {error}"), remedy);
         }
     };
+    if !metadata.is_dir() {
+        return Finding::problem(
+            CHECK,
+            format!("{named} is no directory"),
+            "name a directory with --data-dir (data_dir)",
+        );
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        let remedy = format!("run doctor as the user of the service; if this is that user: chown USER {named}");
+        return Finding::problem(CHECK, format!("{named} belongs to user {}", metadata.uid()), remedy);
+    }
+    if mode(&metadata) & OTHERS_WRITE != 0 {
+        return Finding::problem(CHECK, format!("every user may write to {named}"), format!("chmod 700 {named}"));
+    }
     if let Err(error) = check_own_directory(path) {
-        let remedy = "run doctor as the user of the service; if this is that user, chown the directory";
-        return Finding::problem(CHECK, error.to_string(), remedy);
+        return Finding::problem(CHECK, error.to_string(), "name the directory itself with --data-dir (data_dir)");
     }
     if rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_err() {
         let remedy = "give its owner all permissions (chmod 700), or mount its file system for writing";

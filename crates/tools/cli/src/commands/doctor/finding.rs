@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::reasons;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -44,8 +46,8 @@ impl Finding {
     }
 
     /// A problem whose text says what to do, as errors of the service do.
-    pub fn refused(check: &'static str, error: impl fmt::Display) -> Self {
-        Finding { state: State::Problem, check, found: format!("{error:#}"), remedy: None }
+    pub fn refused(check: &'static str, error: impl Into<anyhow::Error>) -> Self {
+        Finding { state: State::Problem, check, found: on_one_line(&error.into()), remedy: None }
     }
 
     /// The service starts, but not as its operator may expect.
@@ -68,6 +70,11 @@ impl fmt::Display for Finding {
             None => Ok(()),
         }
     }
+}
+
+/// An error with its causes, without line breaks.
+pub fn on_one_line(error: &anyhow::Error) -> String {
+    reasons(error).lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Bytes for people.

@@ -7,7 +7,7 @@ mod offers;
 mod service;
 
 use anyhow::bail;
-use finding::{Finding, State};
+use finding::{Finding, State, on_one_line};
 use serde_json::json;
 
 use crate::commands::serve;
@@ -44,12 +44,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.serve.name_a_service() {
         match serve::configuration(&arguments.serve) {
             Ok(config) => {
+                findings.extend(arguments.serve.check_log_filter().err().map(|error| Finding::refused("log", error)));
                 seen = service::files_of(&config, arguments.serve.config_file());
                 findings.extend(service::examine(&config, !arguments.no_load));
             }
             Err(error) => {
                 let remedy = "correct the file; docs/service.md has all fields";
-                findings.push(Finding::problem("configuration", format!("{error:#}"), remedy));
+                findings.push(Finding::problem("configuration", on_one_line(&error), remedy));
             }
         }
     }

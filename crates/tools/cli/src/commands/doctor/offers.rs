@@ -6,7 +6,7 @@ use unspoken_offers::Resources;
 use unspoken_server::{Applications, OfferConfig, Server, ServerConfig};
 
 use super::files::{bytes, secret, unchangeable};
-use super::finding::{Finding, size};
+use super::finding::{Finding, State, on_one_line, size};
 use crate::commands::serve::DeviceOptions;
 use crate::memory::{all_memory, free_memory};
 
@@ -21,6 +21,7 @@ pub fn examine(config: &ServerConfig, room: Option<u64>, runs: bool, load: bool)
         Err(error) => return vec![Finding::refused(OFFERS, error)],
     };
     let mut findings: Vec<_> = config.offers.iter().flat_map(files).collect();
+    let all_are_there = findings.iter().all(|finding| finding.state != State::Problem);
     findings.extend(memory(config, runs));
     for name in left_out {
         findings.push(Finding::ok(OFFERS, format!("{name} is not loaded here: it locks a directory of its own")));
@@ -30,7 +31,7 @@ pub fn examine(config: &ServerConfig, room: Option<u64>, runs: bool, load: bool)
         findings.push(Finding::ok(OFFERS, format!("not loaded a second time: a service uses {named}")));
         return findings;
     }
-    if !load {
+    if !load || !all_are_there {
         findings.push(Finding::ok(OFFERS, "not loaded: what they need is not compared with the limits"));
         findings.extend(capacity(config, &Applications::new(), None));
         return findings;
@@ -80,7 +81,7 @@ fn loaded(config: &ServerConfig, offers: Vec<OfferConfig>, room: Option<u64>) ->
         Ok(placement) => placement,
         Err(error) => {
             let remedy = "`unspoken devices` lists what there is; leave out device for the processor";
-            return vec![Finding::problem("device", format!("{error:#}"), remedy)];
+            return vec![Finding::problem("device", on_one_line(&error), remedy)];
         }
     };
     let mut findings = Vec::new();

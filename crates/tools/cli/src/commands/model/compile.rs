@@ -49,7 +49,8 @@ pub struct Arguments {
     /// Memory of weights, keys of one client, and one run, at most, in MiB
     #[arg(long, value_name = "MIB", default_value_t = CompileOptions::DEFAULT.memory_mib)]
     memory_mib: u64,
-    /// Show each function with its polynomial, and the places of bootstraps with their predicted seconds
+    /// Show each function with its polynomial, each layer that was fitted again, and each bootstrap with its predicted
+    /// seconds
     #[arg(long)]
     explain: bool,
     /// Print one JSON object

@@ -10,8 +10,8 @@ use anyhow::Context;
 use by_kind::OffersByKind;
 use unspoken_offers::{DeviceMetrics, Placement, Resources};
 use unspoken_server::{
-    AllowedOrigin, LogFormat, OfferConfig, ReloadSignal, Server, ServerConfig, Starting, TlsFiles, init_logging,
-    resolve_listen_address, shutdown_signal,
+    AllowedOrigin, LogFormat, OfferConfig, ReloadSignal, Server, ServerConfig, Starting, TlsFiles, check_log_filter,
+    init_logging, resolve_listen_address, shutdown_signal,
 };
 
 use crate::commands::plan_cache::plan_cache;
@@ -151,6 +151,11 @@ impl Arguments {
     /// Whether they say what to serve: a file or an offer.
     pub fn name_a_service(&self) -> bool {
         self.config.is_some() || !self.offer.is_empty() || !self.by_kind.0.is_empty()
+    }
+
+    /// Whether the log can begin.
+    pub fn check_log_filter(&self) -> anyhow::Result<()> {
+        check_log_filter(&self.log_filter).context("--log-filter")
     }
 
     /// The configuration file.
