@@ -70,7 +70,8 @@ def plain(drawing: str) -> str:
     """A drawing without its date, and with names that do not change."""
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
     names: dict[str, str] = {}
-    return re.sub(r"\b(?:image|[mp])[0-9a-f]{10}\b", lambda found: names.setdefault(found[0], f"n{len(names)}"), drawing)
+    random = r"\b(?:image|[mp])[0-9a-f]{10}\b"
+    return re.sub(random, lambda found: names.setdefault(found[0], f"n{len(names)}"), drawing)
 
 
 def main() -> None:
