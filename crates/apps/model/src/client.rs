@@ -113,10 +113,12 @@ impl ClientHalf for ModelClient {
 fn far_outside(error: ProtocolError) -> ProtocolError {
     match error {
         ProtocolError::Unreadable { .. } => ProtocolError::Unreadable {
-            found: "results beyond those of any row in the ranges",
-            needed: "rows like the calibration rows, also where ranges allow others; the owner's model.predict names \
-                     such a row, and a wider margin or more calibration rows help; or the service computed wrongly"
-                .into(),
+            found: "one that this secret key does not open, or results beyond those of any row in the ranges",
+            needed:
+                "rows like the calibration rows, also where ranges allow others: the owner's model.predict names a \
+                     row that is not, and a wider margin or more calibration rows help; or else a service that \
+                     computes honestly, and for these keys"
+                    .into(),
         },
         other => other,
     }
