@@ -11,8 +11,6 @@ import pytest
 import tutorials
 
 NAMES = sorted(path.stem for path in tutorials.FOLDER.glob("*.ipynb"))
-# Its model takes minutes to prepare, and 14 GB; test_chat_client.py asks the same model.
-SLOW = {"language-model"}
 # Also the identifiers of requests.
 NUMBER = re.compile(r"\b[0-9a-f]{16}\b|\d[\d.e+-]*")
 
@@ -31,7 +29,7 @@ def printed(notebook) -> list[str]:
     return [re.sub(r"[\s-]+", " ", NUMBER.sub("#", text)) for text in texts]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SLOW])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_tutorial_runs_and_prints_what_is_saved(name, binary, monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join([str(binary.parent), os.environ["PATH"]]))
     saved = tutorials.nbformat.read(tutorials.FOLDER / f"{name}.ipynb", as_version=4)
