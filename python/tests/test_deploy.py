@@ -115,9 +115,10 @@ def test_every_alert_is_tested_and_promtool_agrees() -> None:
     fires = {case["alertname"] for test in tests["tests"] for case in test["alert_rule_test"] if "exp_alerts" in case}
     silent = {case["alertname"] for case in tests["tests"][0]["alert_rule_test"]}
     assert fires == silent == {rule["alert"] for rule in rules()}
-    if promtool := shutil.which("promtool"):
-        run(promtool, "check", "config", DEPLOY / "prometheus/prometheus.yaml")
-        run(promtool, "test", "rules", DEPLOY / "prometheus/alerts.test.yaml")
+    if not (promtool := shutil.which("promtool")):
+        pytest.skip("no promtool, so the rules themselves were not run")
+    run(promtool, "check", "config", DEPLOY / "prometheus/prometheus.yaml")
+    run(promtool, "test", "rules", DEPLOY / "prometheus/alerts.test.yaml")
 
 
 def test_the_dashboard_has_no_two_panels_of_one_id_or_place() -> None:
@@ -209,7 +210,7 @@ def test_the_unit_is_valid_and_closed(tmp_path: Path) -> None:
     (command,) = re.findall(r"^ExecStart=(\S+)", unit, re.MULTILINE)
     assert command == "/usr/bin/unspoken"
     if not (analyze := shutil.which("systemd-analyze")):
-        return
+        pytest.skip("no systemd-analyze, so the unit was not verified")
     # systemd-analyze wants commands that exist.
     local = tmp_path / "unspoken.service"
     local.write_text(unit.replace(command, shutil.which("true") or "/bin/true"))
