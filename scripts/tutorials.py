@@ -44,8 +44,6 @@ def run(name: str, port: int = 8080) -> nbformat.NotebookNode:
 
 def on_port(source: str, port: int) -> str:
     """A cell whose services and clients use a port."""
-    if port == 8080:
-        return source
     source = source.replace(ADDRESS, f"127.0.0.1:{port}")
     return re.sub(r'\["unspoken", "serve", ', f'["unspoken", "serve", "--listen", "127.0.0.1:{port}", ', source)
 
@@ -59,8 +57,8 @@ def without_machine(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for index, cell in enumerate(notebook.cells):
         cell.metadata, cell.id = {}, f"cell-{index}"
         for output in cell.get("outputs", []):
-            output.pop("metadata", None)
-            output.update({"metadata": {}} if output.output_type in ("display_data", "execute_result") else {})
+            if "metadata" in output:
+                output.metadata = {}
             if "data" in output and "image/svg+xml" in output.data:
                 output.data = {"image/svg+xml": plain(output.data["image/svg+xml"])}
     return notebook

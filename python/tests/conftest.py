@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -26,6 +27,13 @@ def absent(reason: str) -> NoReturn:
     if "UNSPOKEN_TEST_ALL" in os.environ:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -275,3 +283,40 @@ class Child:
             return self.process.communicate(timeout=timeout)
         finally:
             self.process.kill()
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The page that `make web` built."""
+    found = Path(os.environ.get("UNSPOKEN_SITE", ROOT / "web" / "site"))
+    if not (found / "index.html").exists():
+        pytest.skip("NO PAGE, SO IT IS NOT TESTED: run `make web`")
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> dict[str, Any]:
+    """How Chromium is launched."""
+    tools = pytest.importorskip("browser", reason="the tests of the page need `pip install playwright`")
+    found = tools.find_chromium()
+    if found is None:
+        pytest.skip("NO CHROMIUM, SO THE PAGE IS NOT TESTED: run `sh scripts/install_browser.sh`")
+    return {"executable_path": found, "args": tools.ARGUMENTS}
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: dict[str, Any]) -> Iterator[Any]:
+    """A Chromium that runs."""
+    tools = pytest.importorskip("browser")
+    with tools.sync_playwright() as driver:
+        running = driver.chromium.launch(**chromium)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def context(browser: Any) -> Iterator[Any]:
+    """A profile of it without cookies and stored data."""
+    made = browser.new_context()
+    yield made
+    made.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import embed_notes, note_vectors
+from conftest import embed_notes, free_port, note_vectors
 from running import actors
 
 import unspoken
@@ -34,14 +34,6 @@ from unspoken.ray._gateway import Control, Gateway, Moves, Placed  # noqa: E402 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 DIGITS = {"preset": "n14_real_depth8_scale30", "batch": "4"}
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

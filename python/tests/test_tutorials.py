@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-from pathlib import Path
 
 import pytest
 import tutorials
+from conftest import free_port
 
 NAMES = sorted(path.stem for path in tutorials.FOLDER.glob("*.ipynb"))
 # Also the identifiers of requests.
 NUMBER = re.compile(r"\b[0-9a-f]{16}\b|\d[\d.e+-]*")
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def printed(notebook) -> list[str]:
@@ -51,5 +43,5 @@ def test_a_tutorial_is_saved_with_its_outputs_and_a_plot(name):
 
 
 def test_the_page_of_tutorials_names_each():
-    page = (Path(tutorials.FOLDER) / "README.md").read_text(encoding="utf-8")
+    page = (tutorials.FOLDER / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\(([\w-]+)\.ipynb\)", page)) == NAMES

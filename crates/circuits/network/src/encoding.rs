@@ -3,8 +3,9 @@
 use crate::ranges::Interval;
 
 /// Smallest radius of an element before a function, as a part of the largest radius of its value: an element that
-/// hardly varies in the calibration rows may vary more in others. With a sixteenth, 33 of 1,024 pictures leave the
-/// ranges of a ResNet-20 so far that polynomials of degree 62 grow without bound; with a quarter, none do.
+/// hardly varies in the calibration rows may vary more in others. With a sixteenth, 33 of 1,024 pictures left the
+/// ranges of a ResNet-20 so far that polynomials of degree 62 grew without bound. With a quarter, no value of them is
+/// more than 1.2 times outside.
 const FLOOR: f64 = 1.0 / 4.0;
 
 /// The slots of a value: element `e` is `middle[e] + radius[e] * slot`, so that slots are from -1 to 1 in the ranges.
