@@ -149,7 +149,9 @@ fn a_proxy_without_its_service_gets_the_patience_of_a_port_without_one() {
     let Error::GaveUp { reason: GiveUp::Patience, last, .. } = &error else { panic!("{error}") };
     assert!(matches!(&**last, Error::Refused(problem) if problem.status == 502), "{error}");
     assert!((Duration::from_millis(290)..Duration::from_secs(5)).contains(&time), "{time:?}");
-    assert!(waits[0].to_string().contains("HTTP status 502 Bad Gateway, without a reason"), "{}", waits[0]);
+    let of_proxy = "no Unspoken service answered: HTTP status 502 Bad Gateway; check the address";
+    assert!(last.to_string().starts_with(of_proxy), "{last}");
+    assert!(waits[0].to_string().contains("HTTP status 502 Bad Gateway;"), "{}", waits[0]);
 }
 
 #[test]

@@ -155,9 +155,10 @@ pub enum ServerError {
         "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
          keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, {bundles} key bundles \
          {bundle_bytes}, the page {page} and the models of all applications {prepared}; limits.memory_bytes is \
-         {limit}, needed at least {needed}: raise it (--memory-mib), lower limits.connections or limits.bundles, or \
-         offer less",
-        worker = answer.saturating_add(*working).saturating_add(*keys)
+         {limit}, needed at least {needed}: raise it (--memory-mib {mib}), lower limits.connections or limits.bundles, \
+         or offer less",
+        worker = answer.saturating_add(*working).saturating_add(*keys),
+        mib = needed.div_ceil(1 << 20)
     )]
     Memory {
         /// The application.

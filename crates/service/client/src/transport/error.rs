@@ -109,9 +109,9 @@ impl GiveUp {
 /// Code of a [`Problem`] that no service made, but a proxy on the way.
 pub(super) const OF_PROXY: &str = "unknown";
 
-/// A refusal of the service.
+/// A refusal of the service, or of a proxy on the way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the service refused ({code}, request {request_id}): {message}; {remedy}")]
+#[error("{}: {message}; {remedy}", self.of())]
 pub struct Problem {
     /// The stable code, as text; see [`Problem::known_code`].
     pub code: String,
@@ -131,6 +131,14 @@ impl Problem {
     /// The code, if this version knows it.
     pub fn known_code(&self) -> Option<ProblemCode> {
         ProblemCode::from_name(&self.code)
+    }
+
+    /// Who refused.
+    fn of(&self) -> String {
+        if self.is_of_proxy() {
+            return "no Unspoken service answered".into();
+        }
+        format!("the service refused ({}, request {})", self.code, self.request_id)
     }
 
     /// Whether a proxy on the way answered, not the service.

@@ -41,7 +41,7 @@ pub(super) fn refusal_in_steps(problem: v1::Problem) -> Error {
 fn refused_by_proxy(status: StatusCode, seconds: Option<u64>) -> Error {
     let problem = v1::Problem {
         code: OF_PROXY.into(),
-        message: format!("HTTP status {status}, without a reason"),
+        message: format!("HTTP status {status}"),
         remedy: "check the address, and any proxy on the way".into(),
         ..v1::Problem::default()
     };

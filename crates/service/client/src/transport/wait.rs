@@ -28,6 +28,7 @@ impl Waiting {
     /// The wait after an error.
     pub(super) fn after(error: &Error, url: &str, tries: u32, spent: Duration, limit: Duration) -> Self {
         let reason = match error {
+            Error::Refused(problem) if problem.is_of_proxy() => problem.message.clone(),
             Error::Refused(problem) => format!("{} ({})", problem.message, problem.code),
             Error::Unreachable { cause, .. } => cause.to_string(),
             other => other.to_string(),

@@ -26,7 +26,7 @@ pub fn files_of(config: &ServerConfig, file: Option<&Path>) -> Vec<PathBuf> {
 /// Examines a service. Its offers are loaded if `load` says so.
 pub fn examine(config: &ServerConfig, load: bool) -> Vec<Finding> {
     let mut findings = match config.check() {
-        Ok(()) => vec![Finding::ok("configuration", format!("{} offers", config.offers.len()))],
+        Ok(()) => vec![Finding::ok("configuration", format!("offers: {}", config.offers.len()))],
         Err(error) => vec![Finding::refused("configuration", error)],
     };
     findings.extend(tls(config));
