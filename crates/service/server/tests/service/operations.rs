@@ -180,7 +180,7 @@ fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
         "one worker takes 1054576 bytes of memory (answer 1048576, computation 1000, keys 5000)",
         "requests 2097152, 32 connections 1048576, 64 key bundles 81920",
         "models of all applications 1;",
-        "limits.memory_bytes is 4282224, needed at least 4282225: raise it (--memory-mib)",
+        "limits.memory_bytes is 4282224, needed at least 4282225: raise it (--memory-mib 5)",
     ] {
         assert!(refused.contains(part), "{refused}");
     }
