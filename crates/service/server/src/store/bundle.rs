@@ -51,9 +51,9 @@ pub(crate) enum StoreError {
     #[error("the bundle has {needed} bytes; the client's other bundles have {held} of the {limit} bytes for one token")]
     TokenQuota { needed: u64, held: u64, limit: u64 },
     #[error(
-        "the bundle has {needed} bytes ({mib} MiB); of the {limit} bytes for keys, {kept} are taken by bundles that \
-         are in use or belong to tokens",
-        mib = needed.div_ceil(1 << 20)
+        "the bundle has {needed} bytes; of the {limit} bytes for keys, {kept} are taken by bundles that are in use or \
+         belong to tokens; needed at least {mib} MiB for keys",
+        mib = kept.saturating_add(*needed).div_ceil(1 << 20)
     )]
     Quota { needed: u64, kept: u64, limit: u64 },
     #[error("the client's other bundles are {held} of the {limit} that one token may have")]

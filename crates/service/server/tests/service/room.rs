@@ -136,7 +136,7 @@ fn a_bundle_that_a_question_uses_does_not_give_way() {
         wait_until("the slow answer runs", || service.seen.running.load(Ordering::SeqCst) == 1);
         let refused = put(&client, 2).unwrap_err();
         assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
-        for part in ["unspoken keys list", "unspoken keys delete", "--key-disk-mib"] {
+        for part in ["needed at least 1 MiB for keys", "unspoken keys list", "unspoken keys delete", "--key-disk-mib"] {
             assert!(refused.to_string().contains(part), "{refused}");
         }
         busy.join().unwrap().unwrap();
