@@ -430,7 +430,8 @@ impl Arithmetic for Evaluator<'_> {
         });
         let rows = encoded.collect::<Result<Vec<_>, _>>()?;
         let input = self.lowered(a, level)?;
-        let sums = input.inner.hoist(ring)?.product_sums(ring, &elements, &rows, self.keys)?;
+        let sums = rows.into_iter().map(Into::into).collect();
+        let sums = input.inner.hoist(ring)?.product_sums(ring, &elements, sums, self.keys)?;
         let to = parameters.basis(level - 1);
         let scale = a.scale * scale / parameters.level_modulus(level);
         let divide = |sum: ExtendedCiphertext| Ok(Ciphertext { inner: sum.divide(ring, to)?, level: level - 1, scale });

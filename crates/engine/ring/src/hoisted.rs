@@ -7,12 +7,33 @@ use crate::error::RingError;
 use crate::gadget::RnsDigits;
 use crate::gadget_key::GadgetKey;
 use crate::poly::Poly;
-use crate::product_sums::{Values, limbs_of_sums};
+use crate::product_sums::{Values, block_size, limbs_of_sums};
 use crate::ring::Ring;
 use crate::subring::SubringPoly;
 
 /// Images of one limb, both components, that a thread of [`Ring::hoisted_product_sums`] holds at a time.
-pub const HELD_IMAGES: usize = 8;
+pub const HELD_IMAGES: usize = 32;
+
+/// A sum of products of images with factors.
+pub struct ImageSum<'a> {
+    /// What the products are added to, if the sum has begun.
+    pub before: Option<[Poly; 2]>,
+    /// The numbers of images, with their factors.
+    pub terms: Vec<(usize, &'a SubringPoly)>,
+}
+
+impl<'a> ImageSum<'a> {
+    fn split(self) -> (Option<[Poly; 2]>, Vec<(usize, Values<'a>)>) {
+        let values = |(number, factor)| (number, Values::of_subring(factor));
+        (self.before, self.terms.into_iter().map(values).collect())
+    }
+}
+
+impl<'a> From<Vec<(usize, &'a SubringPoly)>> for ImageSum<'a> {
+    fn from(terms: Vec<(usize, &'a SubringPoly)>) -> Self {
+        ImageSum { before: None, terms }
+    }
+}
 
 impl Ring {
     /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the
@@ -63,48 +84,53 @@ impl Ring {
         Ok(out)
     }
 
-    /// For each row, `sum factor * image_i` over its pairs `(i, factor)`, where `image_i` is the image of
+    /// Each sum with `sum factor * image_i` over its pairs `(i, factor)` added, where `image_i` is the image of
     /// `digits * key_i + (added_0, 0)` under `X -> X^galois_i`, or `(added_0, added_1)` if there is no key: both
-    /// components, over the basis to which the digits are raised, which `added` and the factors have, too. All factors
-    /// have the same run. One limb is computed after the other, with [`HELD_IMAGES`] images of it at a time, so that
-    /// images need not go to memory: only keys come from there for each image.
+    /// components, over the basis to which the digits are raised, which `added`, the factors and the sums before have,
+    /// too. All factors have the same run. One limb is computed after the other, with [`HELD_IMAGES`] images of it at a
+    /// time, so that images need not go to memory: only keys come from there for each image. Blocks of these images
+    /// stay in the cache for all sums.
     ///
     /// # Errors
     /// If there are no images, runs differ, an operand is over another basis, a key covers fewer chain primes than the
-    /// digits, a row names an image that does not exist, or a Galois element does not fit the ring.
+    /// digits, a sum names an image that does not exist, or a Galois element does not fit the ring.
     pub fn hoisted_product_sums(
         &self,
         digits: &RnsDigits,
         added: [&Poly; 2],
         images: &[(Option<&GadgetKey>, u64)],
-        rows: &[Vec<(usize, &SubringPoly)>],
+        sums: Vec<ImageSum<'_>>,
     ) -> Result<Vec<[Poly; 2]>, RingError> {
         const OPERATION: &str = "hoisted sums of products";
         let basis = digits.raised;
-        added.into_iter().try_for_each(|added| self.check_values(OPERATION, added, basis))?;
+        let before = sums.iter().flat_map(|sum| &sum.before).flatten();
+        added.into_iter().chain(before).try_for_each(|poly| self.check_values(OPERATION, poly, basis))?;
         self.check_words(OPERATION, &digits.words)?;
         let keys = || images.iter().filter_map(|(key, _)| *key);
         keys().try_for_each(|key| self.check_key(OPERATION, (basis, digits.rows), key))?;
         let permutations = images.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
-        let rows: Vec<_> = rows.iter().map(|row| Values::of_row(row, |factor| Values::of_subring(factor))).collect();
+        let (before, rows): (Vec<_>, Vec<_>) = sums.into_iter().map(ImageSum::split).unzip();
         let run = self.check_factors(basis, images.len(), &rows)?;
         if self.on().is_some() {
-            return self.hoisted_product_sums_in_steps(digits, added, images, &rows);
+            return self.hoisted_product_sums_in_steps(digits, added, images, before, &rows);
         }
+        let begun: Vec<bool> = before.iter().map(Option::is_some).collect();
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret()
             || added.iter().any(|added| added.is_secret())
             || keys().any(GadgetKey::is_secret)
             || rows.iter().flatten().any(|(_, factor)| factor.is_secret());
-        let mut sums = self.blank_sums(basis, rows.len(), |_| secret);
+        let blank = || std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        let mut sums: Vec<[Poly; 2]> = before.into_iter().map(|before| before.unwrap_or_else(blank)).collect();
+        sums.iter_mut().flatten().for_each(|sum| sum.words.inherit(secret));
         let mut limbs = limbs_of_sums(&mut sums, primes.len(), (n, stride));
         let raised = digits.words.par_chunks_exact(digits.digits * stride);
         let scratch = || (self.scratch(2 * HELD_IMAGES * n, secret), self.scratch(2 * n, secret));
         let limbs = limbs.par_iter_mut().zip(raised).zip(&primes).enumerate();
         limbs.for_each_init(scratch, |(held, spare), (limb, ((outputs, raised), &prime))| {
             let raised: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
-            let (modulus, mut begun) = (self.modulus(prime), vec![false; rows.len()]);
+            let (modulus, mut begun) = (self.modulus(prime), begun.clone());
             let (spare0, spare1) = spare.split_at_mut(n);
             for first in (0..images.len()).step_by(HELD_IMAGES) {
                 let numbers = first..images.len().min(first + HELD_IMAGES);
@@ -121,23 +147,25 @@ impl Ring {
                     self.kernels().permute(&permutations[number], spare1, image1);
                 }
                 let held: Vec<&[u32]> = held.chunks_exact(n).collect();
-                for ((row, outputs), begun) in rows.iter().zip(outputs.iter_mut()).zip(&mut begun) {
-                    let terms: Vec<_> = row.iter().filter(|(number, _)| numbers.contains(number)).collect();
-                    let factors: Vec<&[u32]> = terms.iter().map(|(_, values)| values.block(limb, 0, n)).collect();
-                    for (component, output) in outputs.iter_mut().enumerate().filter(|_| !terms.is_empty()) {
-                        let image = |(number, _): &&(usize, Values<'_>)| held[2 * (number - first) + component];
-                        let values: Vec<&[u32]> = terms.iter().map(image).collect();
-                        let target = if *begun { &mut *spare0 } else { &mut **output };
-                        match run {
-                            1 => self.kernels().dot(modulus, &factors, &values, target),
-                            run => self.kernels().dot_runs(modulus, &factors, run, &values, target),
-                        }
-                        if *begun {
-                            self.kernels().add_assign(modulus, output, spare0);
+                let is_held = |(number, _): &&(usize, Values<'_>)| numbers.contains(number);
+                let terms: Vec<Vec<_>> = rows.iter().map(|row| row.iter().filter(is_held).collect()).collect();
+                let mut operands: [Vec<&[u32]>; 2] = Default::default();
+                let size = block_size(numbers.len());
+                for at in (0..n).step_by(size) {
+                    let block = at..n.min(at + size);
+                    for ((terms, outputs), begun) in terms.iter().zip(outputs.iter_mut()).zip(&begun) {
+                        for (component, output) in outputs.iter_mut().enumerate().filter(|_| !terms.is_empty()) {
+                            let [factors, values] = &mut operands;
+                            factors.clear();
+                            values.clear();
+                            factors.extend(terms.iter().map(|(_, values)| values.block(limb, at, block.len())));
+                            let image = |number: usize| &held[2 * (number - first) + component][block.clone()];
+                            values.extend(terms.iter().map(|(number, _)| image(*number)));
+                            self.dot(prime, (factors, run), values, &mut output[block.clone()], *begun);
                         }
                     }
-                    *begun |= !terms.is_empty();
                 }
+                begun.iter_mut().zip(&terms).for_each(|(begun, terms)| *begun |= !terms.is_empty());
             }
             for (outputs, _) in outputs.iter_mut().zip(begun).filter(|(_, begun)| !begun) {
                 outputs.iter_mut().for_each(|output| output.fill(0));
@@ -152,6 +180,7 @@ impl Ring {
         digits: &RnsDigits,
         added: [&Poly; 2],
         images: &[(Option<&GadgetKey>, u64)],
+        before: Vec<Option<[Poly; 2]>>,
         rows: &[Vec<(usize, Values<'_>)>],
     ) -> Result<Vec<[Poly; 2]>, RingError> {
         let image = |&(key, galois): &(Option<&GadgetKey>, u64)| {
@@ -161,7 +190,13 @@ impl Ring {
             Ok([first, second])
         };
         let images = images.iter().map(image).collect::<Result<Vec<_>, RingError>>()?;
-        self.sums_by_values(&images.iter().map(|image| image.each_ref()).collect::<Vec<_>>(), rows)
+        let mut sums = self.sums_by_values(&images.iter().map(|image| image.each_ref()).collect::<Vec<_>>(), rows)?;
+        for (sum, before) in sums.iter_mut().zip(&before) {
+            for (sum, before) in sum.iter_mut().zip(before.iter().flatten()) {
+                self.add_assign(sum, before)?;
+            }
+        }
+        Ok(sums)
     }
 
     /// `sum_i sigma_i(poly)` for the automorphisms `sigma_i: X -> X^galois_i`, in the evaluation domain.
@@ -212,6 +247,8 @@ mod tests {
     use crate::modular::primes_descending;
     use crate::sampling::Seed;
 
+    const IMAGES: usize = HELD_IMAGES + 4;
+
     #[test]
     fn sums_of_products_have_the_bits_of_plain_operations() {
         let mut primes = primes_descending(1 << 29, 1 << 30, 2048);
@@ -255,19 +292,29 @@ mod tests {
                 let factors: Vec<SubringPoly> = (40..60).map(factor).collect();
                 // More images than are held at a time, one without a key, and rows of all, some and none.
                 let images: Vec<(Option<&GadgetKey>, u64)> =
-                    (0..11).map(|i| (Some(&keys[i % 3]), [1, 5, 2047, 25][i % 4])).chain([(None, 1)]).collect();
-                let all = (0..12).map(|i| (i, &factors[i])).collect();
-                let rows = vec![all, vec![(9, &factors[12]), (3, &factors[13])], vec![(11, &factors[14])], vec![]];
+                    (1..IMAGES).map(|i| (Some(&keys[i % 3]), [1, 5, 2047, 25][i % 4])).chain([(None, 1)]).collect();
+                let all = (0..IMAGES).map(|i| (i, &factors[i % 20])).collect();
+                let few = vec![(33, &factors[12]), (3, &factors[13])];
+                let rows = [all, few, vec![(IMAGES - 1, &factors[14])], vec![], vec![(1, &factors[15])], vec![]];
                 let values: Vec<_> = rows.iter().map(|row| Values::of_row(row, |f| Values::of_subring(f))).collect();
                 let added = [&uniform(2, raised), &uniform(4, raised)];
+                // Sums that begin, and sums that have begun.
+                let begun = |row: usize| (row > 3).then(|| [uniform(5, raised), uniform(6, raised)]);
+                let before = || (0..rows.len()).map(begun).collect::<Vec<_>>();
+                let sums = || -> Vec<ImageSum<'_>> {
+                    let sum = |(terms, before): (&Vec<_>, _)| ImageSum { before, terms: terms.clone() };
+                    rows.iter().zip(before()).map(sum).collect()
+                };
                 let [found, expected] = [
-                    ring.hoisted_product_sums(digits, added, &images, &rows).unwrap(),
-                    ring.hoisted_product_sums_in_steps(digits, added, &images, &values).unwrap(),
+                    ring.hoisted_product_sums(digits, added, &images, sums()).unwrap(),
+                    ring.hoisted_product_sums_in_steps(digits, added, &images, before(), &values).unwrap(),
                 ];
                 let pairs = found.iter().flatten().zip(expected.iter().flatten());
                 assert!(pairs.into_iter().all(|(a, b)| a.limbs().eq(b.limbs())), "{backend:?} {run}");
-                assert!(ring.hoisted_product_sums(digits, added, &images[..9], &rows).is_err());
-                assert!(ring.hoisted_product_sums(digits, added, &[], &[]).is_err());
+                assert!(ring.hoisted_product_sums(digits, added, &images[..9], sums()).is_err());
+                assert!(ring.hoisted_product_sums(digits, added, &[], vec![]).is_err());
+                let other = ImageSum { before: Some([0, 1].map(|_| uniform(5, Basis::chain(1)))), terms: vec![] };
+                assert!(ring.hoisted_product_sums(digits, added, &images, vec![other]).is_err());
             }
             // Keys and digits that do not fit each other.
             assert!(ring.hoisted_sum(&digit, &[(&whole[0], 5)]).is_err());

@@ -92,9 +92,7 @@ impl Ring {
             };
             return rows.iter().map(sum).collect();
         }
-        let (n, stride) = (self.degree(), self.stride());
-        let fitting = INPUT_RESIDUES / (2 * inputs.len()).next_power_of_two();
-        let size = fitting.clamp(MIN_IN_BLOCK, MAX_IN_BLOCK);
+        let (n, stride, size) = (self.degree(), self.stride(), block_size(inputs.len()));
         // A sum is secret if one of its factors or one of its inputs is secret.
         let mut sums = self.blank_sums(needed, rows.len(), |row| {
             let secret = |(i, values): &(usize, Values<'_>)| {
@@ -115,17 +113,29 @@ impl Ring {
                         values.clear();
                         factors.extend(row.iter().map(|(_, values)| values.block(limb, at, block.len())));
                         values.extend(row.iter().map(|(i, _)| &inputs[*i][component].limb(limb)[block.clone()]));
-                        let (kernels, modulus, output) =
-                            (self.kernels(), self.modulus(prime), &mut output[block.clone()]);
-                        match run {
-                            1 => kernels.dot(modulus, factors, values, output),
-                            run => kernels.dot_runs(modulus, factors, run.min(block.len()), values, output),
-                        }
+                        self.dot(prime, (factors, run), values, &mut output[block.clone()], false);
                     }
                 }
             }
         });
         Ok(sums)
+    }
+
+    /// `sum factor * value` for blocks of one limb, added to what the output has if it has `begun`. Each word of a
+    /// factor is for `run` residues of a limb, or for the block if that is shorter.
+    pub(crate) fn dot(
+        &self,
+        prime: usize,
+        (factors, run): (&[&[u32]], usize),
+        values: &[&[u32]],
+        output: &mut [u32],
+        begun: bool,
+    ) {
+        let (kernels, modulus) = (self.kernels(), self.modulus(prime));
+        match run.min(output.len()) {
+            1 => kernels.dot(modulus, factors, values, output, begun),
+            run => kernels.dot_runs(modulus, factors, run, values, output, begun),
+        }
     }
 
     /// Checks the factors of sums of products over a basis of `inputs` inputs, and returns their run.
@@ -160,6 +170,11 @@ impl Ring {
         };
         (0..count).map(blank).collect()
     }
+}
+
+/// Residues of one limb that are processed at a time, of so many inputs.
+pub(crate) fn block_size(inputs: usize) -> usize {
+    (INPUT_RESIDUES / (2 * inputs).next_power_of_two()).clamp(MIN_IN_BLOCK, MAX_IN_BLOCK)
 }
 
 fn lacking_inputs(found: usize) -> RingError {

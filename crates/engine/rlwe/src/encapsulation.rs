@@ -240,9 +240,9 @@ impl Raised {
             Ok((Some(key), element))
         };
         let images = terms.iter().map(image).collect::<Result<Vec<_>, RlweError>>()?;
-        let row = terms.iter().map(|(_, factor)| *factor).enumerate().collect();
+        let row: Vec<_> = terms.iter().map(|(_, factor)| *factor).enumerate().collect();
         let added = [&self.scaled, &self.scaled];
-        let mut sums = ring.hoisted_product_sums(&self.digit, added, &images, &[row])?;
+        let mut sums = ring.hoisted_product_sums(&self.digit, added, &images, vec![row.into()])?;
         Ok(ExtendedCiphertext { components: sums.swap_remove(0) })
     }
 }

@@ -1,6 +1,6 @@
 //! Key-switching: relinearisation, automorphisms, hoisting, and division by primes.
 
-use unspoken_ring::{Basis, Domain, GadgetKey, Poly, Ring, RnsDigits, SubringPoly};
+use unspoken_ring::{Basis, Domain, GadgetKey, ImageSum, Poly, Ring, RnsDigits};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -122,18 +122,18 @@ impl Hoisted<'_> {
         finish_automorphism(ring, &self.ciphertext.components[0], switched, element)
     }
 
-    /// For each row, the sum of images times plaintext polynomials before the division by `P`: `(i, factor)` stands for
-    /// `factor` times the image under `X -> X^elements[i]`; an element of 1 is the ciphertext itself. The polynomials
-    /// are over [`Ring::switching_basis`].
+    /// Sums of images times plaintext polynomials before the division by `P`: `(i, factor)` stands for `factor` times
+    /// the image under `X -> X^elements[i]`; an element of 1 is the ciphertext itself. The polynomials are over
+    /// [`Ring::switching_basis`].
     ///
     /// # Errors
-    /// If there are no elements, a key is missing, a row has an image that does not exist, or a polynomial is over
+    /// If there are no elements, a key is missing, a sum has an image that does not exist, or a polynomial is over
     /// another basis.
     pub fn product_sums(
         &self,
         ring: &Ring,
         elements: &[u64],
-        rows: &[Vec<(usize, &SubringPoly)>],
+        sums: Vec<ImageSum<'_>>,
         keys: &EvaluationKeys,
     ) -> Result<Vec<ExtendedCiphertext>, RlweError> {
         const OPERATION: &str = "sum of products of automorphisms";
@@ -147,7 +147,7 @@ impl Hoisted<'_> {
         // Only the image without a key needs the second component.
         let second = elements.contains(&1).then(|| ring.lift_special(c1)).transpose()?;
         let added = [&first, second.as_ref().unwrap_or(&first)];
-        let sums = ring.hoisted_product_sums(&self.digits, added, &images, rows)?;
+        let sums = ring.hoisted_product_sums(&self.digits, added, &images, sums)?;
         Ok(sums.into_iter().map(|components| ExtendedCiphertext { components }).collect())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspoken_ring::Poly;
+use unspoken_ring::{ImageSum, Poly};
 use unspoken_rlwe::{self as rlwe, ExtendedCiphertext, KeyKind, galois};
 
 use crate::arithmetic::Arithmetic;
@@ -94,7 +94,7 @@ fn add_products(
         };
         let own = transforms.iter().map(encode).collect::<Result<Vec<Option<EncodedRows>>, _>>()?;
         let mut places: Vec<(usize, usize)> = Vec::new();
-        let mut rows = Vec::new();
+        let mut begun = Vec::new();
         for ((row, transform), own) in transforms.iter().zip(&own) {
             let encoded = match own {
                 Some(own) => own,
@@ -106,21 +106,13 @@ fn add_products(
                     diagonals.iter().map(|(baby, diagonal)| (baby, diagonal)).filter_map(number).collect();
                 if !terms.is_empty() {
                     places.push((*row, *giant));
-                    rows.push(terms);
+                    begun.push(ImageSum { before: sums.remove(&(*row, *giant)), terms });
                 }
             }
         }
         let elements = part.iter().map(|&baby| galois::rotation(ring, plan.steps.baby(baby, slots) as i64));
-        let products = hoisted.product_sums(ring, &elements.collect::<Vec<_>>(), &rows, keys)?;
-        for (place, product) in places.into_iter().zip(products.into_iter().map(ExtendedCiphertext::into_components)) {
-            match sums.get_mut(&place) {
-                Some([s0, s1]) => {
-                    ring.add_assign(s0, &product[0])?;
-                    ring.add_assign(s1, &product[1])?;
-                }
-                None => drop(sums.insert(place, product)),
-            }
-        }
+        let added = hoisted.product_sums(ring, &elements.collect::<Vec<_>>(), begun, keys)?;
+        sums.extend(places.into_iter().zip(added.into_iter().map(ExtendedCiphertext::into_components)));
     }
     Ok(())
 }

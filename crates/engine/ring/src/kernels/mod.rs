@@ -155,11 +155,11 @@ pub(crate) trait Kernels: Send + Sync {
     /// `out = floor(sum_i source_i * reciprocals_i / 2^shift + 1/2)`, at most 18 sources, terms below `2^shift`.
     fn quotient(&self, sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32]);
 
-    /// `out = sum_i a_i * b_i / R`.
-    fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]);
+    /// `out = sum_i a_i * b_i / R`, added to what `out` has if it has `begun`.
+    fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32], begun: bool);
 
     /// As [`Kernels::dot`], where `a` has one word for each `run` words of `b`. `run` is a multiple of the lanes.
-    fn dot_runs(&self, modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32]);
+    fn dot_runs(&self, modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32], begun: bool);
 
     /// `out_c = sum_d digit_d * key_{d,c} / R` for both components `c` of a gadget key.
     ///

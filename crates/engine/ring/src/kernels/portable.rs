@@ -130,15 +130,14 @@ impl Kernels for Portable {
         }
     }
 
-    fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]) {
-        for (x, out) in out.iter_mut().enumerate() {
-            *out = dot_product(modulus, 0, a.iter().zip(b).map(|(a, b)| (a[x], b[x])));
-        }
+    fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32], begun: bool) {
+        self.dot_runs(modulus, a, 1, b, out, begun);
     }
 
-    fn dot_runs(&self, modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32]) {
+    fn dot_runs(&self, modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32], begun: bool) {
         for (x, out) in out.iter_mut().enumerate() {
-            *out = dot_product(modulus, 0, a.iter().zip(b).map(|(a, b)| (a[x / run], b[x])));
+            let sum = dot_product(modulus, 0, a.iter().zip(b).map(|(a, b)| (a[x / run], b[x])));
+            *out = if begun { modulus.add(*out, sum) } else { sum };
         }
     }
 

@@ -365,8 +365,11 @@ fn dot_products_agree() {
                 let b = sources(count, modulus.q, maximal, &mut random);
                 let run = |kernels: &dyn Kernels| {
                     let mut out = vec![u32::MAX; DEGREE];
-                    kernels.dot(&modulus, &slices(&a), &slices(&b), &mut out);
-                    out
+                    kernels.dot(&modulus, &slices(&a), &slices(&b), &mut out, false);
+                    let once = out.clone();
+                    kernels.dot(&modulus, &slices(&a), &slices(&b), &mut out, true);
+                    assert!(out.iter().zip(&once).all(|(&twice, &once)| twice == modulus.add(once, once)));
+                    once
                 };
                 let expected = run(&Portable);
                 for (x, &found) in expected.iter().enumerate() {
@@ -379,11 +382,13 @@ fn dot_products_agree() {
                     let repeat = |few: &Vec<u32>| few.iter().flat_map(|&x| vec![x; length]).collect();
                     let all: Vec<Vec<u32>> = few.iter().map(repeat).collect();
                     let mut expected = vec![u32::MAX; DEGREE];
-                    Portable.dot(&modulus, &slices(&all), &slices(&b), &mut expected);
+                    Portable.dot(&modulus, &slices(&all), &slices(&b), &mut expected, false);
                     let check = |kernels: &dyn Kernels| {
                         let mut out = vec![u32::MAX; DEGREE];
-                        kernels.dot_runs(&modulus, &slices(&few), length, &slices(&b), &mut out);
+                        kernels.dot_runs(&modulus, &slices(&few), length, &slices(&b), &mut out, false);
                         assert!(out == expected, "{} {count} {length}", kernels.lanes());
+                        kernels.dot_runs(&modulus, &slices(&few), length, &slices(&b), &mut out, true);
+                        assert!(out.iter().zip(&expected).all(|(&twice, &once)| twice == modulus.add(once, once)));
                     };
                     check(&Portable);
                     vector_kernels().for_each(check);

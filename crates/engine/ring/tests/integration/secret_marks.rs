@@ -183,8 +183,8 @@ fn operations() -> Vec<Operation> {
         let mut builder = ring.gadget_key_builder(CHAIN, KeyRows::One).unwrap();
         builder.push([&body, &mask]).unwrap();
         let (key, factor) = (builder.finish().unwrap(), ring.into_subring(factor, 1).unwrap());
-        let (digit, rows) = (ring.only_digit(digit).unwrap(), [vec![(0, &factor)]]);
-        let sums = ring.hoisted_product_sums(&digit, [&first, &second], &[(Some(&key), 5)], &rows).unwrap();
+        let (digit, sums) = (ring.only_digit(digit).unwrap(), vec![vec![(0, &factor)].into()]);
+        let sums = ring.hoisted_product_sums(&digit, [&first, &second], &[(Some(&key), 5)], sums).unwrap();
         sums.into_iter().flatten().collect()
     });
     add(&["sum_of_multiples"], &[values, values], |ring, polys| {

@@ -101,7 +101,7 @@ fn automorphisms_direct_hoisted_and_multiplied_agree() {
             let mut one = s.ring().zero(s.ring().switching_basis(ciphertext.basis()), Domain::Evaluation);
             s.ring().add_constant_assign(&mut one, 1).unwrap();
             let one = s.ring().into_subring(one, 1).unwrap();
-            let products = hoisted.product_sums(s.ring(), &[element], &[vec![(0, &one)]], &keys).unwrap();
+            let products = hoisted.product_sums(s.ring(), &[element], vec![vec![(0, &one)].into()], &keys).unwrap();
             for image in [
                 ciphertext.automorphism(s.ring(), element, &keys).unwrap(),
                 hoisted.automorphism(s.ring(), element, &keys).unwrap(),

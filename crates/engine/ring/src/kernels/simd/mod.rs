@@ -132,10 +132,11 @@ macro_rules! kernels {
                     = sums::convert::<$module::Register>(sources, targets, outputs);
                 fn quotient(sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32])
                     = sums::quotient::<$module::Register>(sources, reciprocals, shift, out);
-                fn dot(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32])
-                    = sums::dot::<$module::Register>(modulus, a, b, out);
-                fn dot_runs(modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32])
-                    = sums::dot_runs::<$module::Register>(modulus, a, run, b, out);
+                fn dot(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32], begun: bool)
+                    = sums::dot::<$module::Register>(modulus, a, b, out, begun);
+                fn dot_runs(
+                    modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32], begun: bool
+                ) = sums::dot_runs::<$module::Register>(modulus, a, run, b, out, begun);
                 fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
                     = sums::inner_product::<$module::Register>(modulus, digits, key, out);
                 fn signed_digits(

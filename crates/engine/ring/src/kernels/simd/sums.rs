@@ -139,12 +139,12 @@ pub(super) unsafe fn quotient<V: Vector>(sources: &[&[u32]], reciprocals: &[u32]
     }
 }
 
-/// `out = sum_i a_i * b_i / R`.
+/// `out = sum_i a_i * b_i / R`, added to what `out` has if it has `begun`.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]) {
+pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32], begun: bool) {
     assert!(out.len().is_multiple_of(V::LANES) && a.len() == b.len());
     assert!(a.iter().chain(b).all(|limb| limb.len() == out.len()));
     // SAFETY: the caller vouches for the instruction set; the lengths are checked.
@@ -152,7 +152,7 @@ pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]
         let prime = Prime::<V>::new(modulus);
         let zero = prime.q.sub(prime.q);
         for x in (0..out.len()).step_by(V::LANES) {
-            let mut result = zero;
+            let mut result = if begun { V::load(out, x) } else { zero };
             for first in (0..a.len()).step_by(LAZY_TERMS) {
                 let mut sum = Wide(zero, zero);
                 for i in first..a.len().min(first + LAZY_TERMS) {
@@ -165,12 +165,19 @@ pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]
     }
 }
 
-/// `out = sum_i a_i * b_i / R`, each word of `a` for `run` words of `b`.
+/// As [`dot`], each word of `a` for `run` words of `b`.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn dot_runs<V: Vector>(modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32]) {
+pub(super) unsafe fn dot_runs<V: Vector>(
+    modulus: &Modulus,
+    a: &[&[u32]],
+    run: usize,
+    b: &[&[u32]],
+    out: &mut [u32],
+    begun: bool,
+) {
     assert!(run > 0 && run.is_multiple_of(V::LANES) && out.len().is_multiple_of(run) && a.len() == b.len());
     assert!(a.iter().all(|values| values.len() == out.len() / run) && b.iter().all(|limb| limb.len() == out.len()));
     // SAFETY: the caller vouches for the instruction set; the lengths are checked.
@@ -179,7 +186,7 @@ pub(super) unsafe fn dot_runs<V: Vector>(modulus: &Modulus, a: &[&[u32]], run: u
         let zero = prime.q.sub(prime.q);
         for place in 0..out.len() / run {
             for x in (place * run..(place + 1) * run).step_by(V::LANES) {
-                let mut result = zero;
+                let mut result = if begun { V::load(out, x) } else { zero };
                 for first in (0..a.len()).step_by(LAZY_TERMS) {
                     let mut sum = Wide(zero, zero);
                     for i in first..a.len().min(first + LAZY_TERMS) {
