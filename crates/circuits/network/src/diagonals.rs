@@ -286,13 +286,14 @@ impl Form {
     fn cheapest(&self, prices: &Prices, shape: Shape) -> Result<(f64, Choice), CkksError> {
         let Shape { size, arrangement, level, is_used, .. } = shape;
         let slots = prices.encoder.parameters().slots();
-        let costs = LinearCosts::new(prices.encoder.parameters(), level)?;
         let mut best: Option<(f64, Places, Option<Steps>)> = None;
         for (places, needed) in &self.tried {
             let mut seconds = prices.sum(level - 1, places.whole / places.fold)?;
             if is_used && arrangement.order == Order::Interleaved {
                 seconds += prices.sum(level - 1, places.period / size.next_power_of_two().min(places.period))?;
             }
+            let period = places.whole * arrangement.stride();
+            let costs = LinearCosts::new(prices.encoder.parameters(), level, period)?;
             let (steps, more) = cheapest_steps(prices, &costs, level, needed);
             if best.is_none_or(|(least, ..)| seconds + more < least) {
                 best = Some((seconds + more, *places, steps));

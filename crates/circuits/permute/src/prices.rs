@@ -13,7 +13,7 @@ impl<'a> Prices<'a> {
     /// # Errors
     /// If the parameters have no costs, which their levels rule out.
     pub(crate) fn new(parameters: &CkksParameters, model: &'a CostModel) -> Result<Self, CkksError> {
-        let levels = (1..=parameters.max_level()).map(|level| LinearCosts::new(parameters, level));
+        let levels = (1..=parameters.max_level()).map(|level| LinearCosts::new(parameters, level, parameters.slots()));
         Ok(Prices { model, levels: levels.collect::<Result<_, _>>()? })
     }
 

@@ -43,7 +43,8 @@ pub struct Cost {
     pub conversion_macs: u64,
     /// Residues multiplied and added in inner products with keys, which come from memory.
     pub key_macs: u64,
-    /// Residues multiplied and added in products of plaintext matrices with ciphertexts.
+    /// Residues multiplied and added in products of ciphertexts with plaintext matrices, or with encoded vectors of few
+    /// values.
     pub matrix_macs: u64,
     /// Residues passed through an element-wise operation: sum, product, permutation, copy.
     pub elementwise: u64,
@@ -140,7 +141,7 @@ impl Cost {
         let rotations = steps.iter().filter(|&&s| s.rem_euclid(parameters.slots() as i64) != 0).count() as u64;
         let mut cost = Self::decomposition(ring, basis);
         cost += Self::hoisted_rotation(ring, basis).times(rotations);
-        cost += Self::undivided_products(ring, basis, products as u64);
+        cost += Self::undivided_products(ring, basis, 1, products as u64);
         let to = parameters.basis(level.saturating_sub(1));
         let mut division = Self::division(ring, ring.switching_basis(basis), to).times(2);
         division.rescales = 1;
@@ -149,11 +150,15 @@ impl Cost {
     }
 
     /// Cost of `count` products of plaintext vectors with undivided rotations, summed. The rotations stay in the cache
-    /// for all sums. Each product counts twice, because it waits for memory more than a plain sum does.
-    pub(crate) fn undivided_products(ring: &Ring, basis: Basis, count: u64) -> Self {
-        let mut product = Self::elementwise(ring, 4 * ring.limb_count(ring.switching_basis(basis)));
-        product.plaintext_products = 1;
-        product.times(count)
+    /// for all sums. A vector of which one value is stored for each `run` stays there, too, as matrices do. Others come
+    /// from memory: each product counts twice, because it waits for memory more than a plain sum does.
+    pub(crate) fn undivided_products(ring: &Ring, basis: Basis, run: usize, count: u64) -> Self {
+        let limbs = 2 * ring.limb_count(ring.switching_basis(basis));
+        let product = match run {
+            1 => Self::elementwise(ring, 2 * limbs),
+            _ => Cost { matrix_macs: (limbs * ring.degree()) as u64, ..Self::default() },
+        };
+        Cost { plaintext_products: 1, ..product }.times(count)
     }
 
     /// Cost of `count` products of ciphertexts with plaintext vectors that are encoded already, summed

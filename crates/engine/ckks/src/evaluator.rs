@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use num_complex::Complex64;
 use rayon::prelude::*;
 use unspoken_ring::{Basis, Domain, Poly, RingKind};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
+use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, Lifted, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, lowest_level, sum_multiples_by_parts};
 use crate::ciphertext::Ciphertext;
@@ -431,7 +431,9 @@ impl Arithmetic for Evaluator<'_> {
         let rows = encoded.collect::<Result<Vec<_>, _>>()?;
         let input = self.lowered(a, level)?;
         let sums = rows.into_iter().map(Into::into).collect();
-        let sums = input.inner.hoist(ring)?.product_sums(ring, &elements, sums, self.keys)?;
+        let lifted = input.inner.lift(ring)?;
+        let images: Vec<_> = elements.into_iter().map(|element| (&lifted, element)).collect();
+        let sums = Lifted::product_sums(ring, &images, sums, self.keys)?;
         let to = parameters.basis(level - 1);
         let scale = a.scale * scale / parameters.level_modulus(level);
         let divide = |sum: ExtendedCiphertext| Ok(Ciphertext { inner: sum.divide(ring, to)?, level: level - 1, scale });

@@ -39,7 +39,7 @@ pub(crate) fn held_images(ring: &Ring, extended: Basis, images: usize) -> usize 
     let limbs = ring.limb_count(extended);
     match ring.device() {
         Some(_) => 2 * limbs * images,
-        None => 2 * (HELD_IMAGES + 1) * rayon::current_num_threads().min(limbs),
+        None => 2 * (HELD_IMAGES.min(images) + 1) * rayon::current_num_threads().min(limbs),
     }
 }
 

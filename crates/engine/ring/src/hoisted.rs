@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::automorphism::Permutation;
 use crate::basis::Domain;
 use crate::error::RingError;
 use crate::gadget::RnsDigits;
@@ -11,8 +12,28 @@ use crate::product_sums::{Values, block_size, limbs_of_sums};
 use crate::ring::Ring;
 use crate::subring::SubringPoly;
 
-/// Images of one limb, both components, that a thread of [`Ring::hoisted_product_sums`] holds at a time.
+/// Images of one limb, both components, that a thread of [`Ring::hoisted_product_sums`] holds at a time, at most.
 pub const HELD_IMAGES: usize = 32;
+
+/// What images are made of.
+#[derive(Clone, Copy)]
+pub struct ImageInput<'a> {
+    /// Raised digits, which are multiplied by keys.
+    pub digits: &'a RnsDigits,
+    /// The first one is added to the first component of products with keys. Without a key, both are the image.
+    pub added: [&'a Poly; 2],
+}
+
+/// The image of `digits * key + (added_0, 0)` under `X -> X^galois`, or `(added_0, added_1)` if there is no key.
+#[derive(Clone, Copy)]
+pub struct Image<'a> {
+    /// What is multiplied and added.
+    pub input: ImageInput<'a>,
+    /// The key of the automorphism.
+    pub key: Option<&'a GadgetKey>,
+    /// The exponent.
+    pub galois: u64,
+}
 
 /// A sum of products of images with factors.
 pub struct ImageSum<'a> {
@@ -20,6 +41,14 @@ pub struct ImageSum<'a> {
     pub before: Option<[Poly; 2]>,
     /// The numbers of images, with their factors.
     pub terms: Vec<(usize, &'a SubringPoly)>,
+}
+
+impl Image<'_> {
+    fn is_secret(&self) -> bool {
+        let ImageInput { digits, added } = self.input;
+        let is_added = added.iter().any(|added| added.is_secret());
+        digits.words.is_secret() || is_added || self.key.is_some_and(GadgetKey::is_secret)
+    }
 }
 
 impl<'a> ImageSum<'a> {
@@ -84,67 +113,58 @@ impl Ring {
         Ok(out)
     }
 
-    /// Each sum with `sum factor * image_i` over its pairs `(i, factor)` added, where `image_i` is the image of
-    /// `digits * key_i + (added_0, 0)` under `X -> X^galois_i`, or `(added_0, added_1)` if there is no key: both
-    /// components, over the basis to which the digits are raised, which `added`, the factors and the sums before have,
-    /// too. All factors have the same run. One limb is computed after the other, with [`HELD_IMAGES`] images of it at a
-    /// time, so that images need not go to memory: only keys come from there for each image. Blocks of these images
-    /// stay in the cache for all sums.
+    /// Each sum with `sum factor * image_i` over its pairs `(i, factor)` added: both components, over the basis to which
+    /// the digits are raised, which all operands have. All factors have the same run. One limb is computed after the
+    /// other, with up to [`HELD_IMAGES`] images of it at a time, so that images need not go to memory. Blocks of these
+    /// images stay in the cache for all sums, and the limb of a key stays there for images with the same key that
+    /// follow each other.
     ///
     /// # Errors
     /// If there are no images, runs differ, an operand is over another basis, a key covers fewer chain primes than the
     /// digits, a sum names an image that does not exist, or a Galois element does not fit the ring.
     pub fn hoisted_product_sums(
         &self,
-        digits: &RnsDigits,
-        added: [&Poly; 2],
-        images: &[(Option<&GadgetKey>, u64)],
+        images: &[Image<'_>],
         sums: Vec<ImageSum<'_>>,
     ) -> Result<Vec<[Poly; 2]>, RingError> {
         const OPERATION: &str = "hoisted sums of products";
-        let basis = digits.raised;
-        let before = sums.iter().flat_map(|sum| &sum.before).flatten();
-        added.into_iter().chain(before).try_for_each(|poly| self.check_values(OPERATION, poly, basis))?;
-        self.check_words(OPERATION, &digits.words)?;
-        let keys = || images.iter().filter_map(|(key, _)| *key);
-        keys().try_for_each(|key| self.check_key(OPERATION, (basis, digits.rows), key))?;
-        let permutations = images.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = images.first() else {
+            return Err(RingError::Length { what: "the images of sums", found: 0, needed: "at least one" });
+        };
+        let basis = first.input.digits.raised;
+        for Image { input: ImageInput { digits, added }, key, .. } in images {
+            self.check_words(OPERATION, &digits.words)?;
+            added.iter().try_for_each(|poly| self.check_values(OPERATION, poly, digits.raised))?;
+            key.map_or(Ok(()), |key| self.check_key(OPERATION, (digits.raised, digits.rows), key))?;
+        }
+        let operands = images.iter().map(|image| image.input.added[0]);
+        let operands = operands.chain(sums.iter().flat_map(|sum| &sum.before).flatten());
+        operands.into_iter().try_for_each(|poly| self.check_values(OPERATION, poly, basis))?;
+        let permutations = images.iter().map(|image| self.permutation(image.galois)).collect::<Result<Vec<_>, _>>()?;
         let (before, rows): (Vec<_>, Vec<_>) = sums.into_iter().map(ImageSum::split).unzip();
         let run = self.check_factors(basis, images.len(), &rows)?;
         if self.on().is_some() {
-            return self.hoisted_product_sums_in_steps(digits, added, images, before, &rows);
+            return self.hoisted_product_sums_in_steps(images, before, &rows);
         }
         let begun: Vec<bool> = before.iter().map(Option::is_some).collect();
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
-        let secret = digits.words.is_secret()
-            || added.iter().any(|added| added.is_secret())
-            || keys().any(GadgetKey::is_secret)
-            || rows.iter().flatten().any(|(_, factor)| factor.is_secret());
+        let secret = images.iter().any(Image::is_secret) || rows.iter().flatten().any(|(_, factor)| factor.is_secret());
         let blank = || std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
-        let mut sums: Vec<[Poly; 2]> = before.into_iter().map(|before| before.unwrap_or_else(blank)).collect();
+        // New memory is zeroed, which all threads share.
+        let mut sums: Vec<[Poly; 2]> = before.into_par_iter().map(|before| before.unwrap_or_else(blank)).collect();
         sums.iter_mut().flatten().for_each(|sum| sum.words.inherit(secret));
         let mut limbs = limbs_of_sums(&mut sums, primes.len(), (n, stride));
-        let raised = digits.words.par_chunks_exact(digits.digits * stride);
-        let scratch = || (self.scratch(2 * HELD_IMAGES * n, secret), self.scratch(2 * n, secret));
-        let limbs = limbs.par_iter_mut().zip(raised).zip(&primes).enumerate();
-        limbs.for_each_init(scratch, |(held, spare), (limb, ((outputs, raised), &prime))| {
-            let raised: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
-            let (modulus, mut begun) = (self.modulus(prime), begun.clone());
-            let (spare0, spare1) = spare.split_at_mut(n);
-            for first in (0..images.len()).step_by(HELD_IMAGES) {
-                let numbers = first..images.len().min(first + HELD_IMAGES);
+        let parts = images.len().div_ceil(HELD_IMAGES);
+        let most = images.len().div_ceil(parts);
+        let scratch = || (self.scratch(2 * most * n, secret), self.scratch(2 * n, secret));
+        let limbs = limbs.par_iter_mut().zip(&primes).enumerate();
+        limbs.for_each_init(scratch, |(held, spare), (limb, (outputs, &prime))| {
+            let mut begun = begun.clone();
+            for first in (0..images.len()).step_by(most) {
+                let numbers = first..images.len().min(first + most);
                 for (number, held) in numbers.clone().zip(held.chunks_exact_mut(2 * n)) {
-                    let (image0, image1) = held.split_at_mut(n);
-                    let Some(key) = images[number].0 else {
-                        image0.copy_from_slice(added[0].limb(limb));
-                        image1.copy_from_slice(added[1].limb(limb));
-                        continue;
-                    };
-                    self.multiply_digits(prime, &raised, key, [spare0, spare1]);
-                    self.kernels().add_assign(modulus, spare0, added[0].limb(limb));
-                    self.kernels().permute(&permutations[number], spare0, image0);
-                    self.kernels().permute(&permutations[number], spare1, image1);
+                    self.image_limb(&images[number], (limb, prime), &permutations[number], spare, held);
                 }
                 let held: Vec<&[u32]> = held.chunks_exact(n).collect();
                 let is_held = |(number, _): &&(usize, Values<'_>)| numbers.contains(number);
@@ -174,16 +194,40 @@ impl Ring {
         Ok(sums)
     }
 
+    /// One limb of an image, both components after each other. `spare` has room for two limbs.
+    fn image_limb(
+        &self,
+        image: &Image<'_>,
+        (limb, prime): (usize, usize),
+        permutation: &Permutation,
+        spare: &mut [u32],
+        out: &mut [u32],
+    ) {
+        let (n, stride) = (self.degree(), self.stride());
+        let (image0, image1) = out.split_at_mut(n);
+        let Image { input: ImageInput { digits, added }, .. } = image;
+        let Some(key) = image.key else {
+            image0.copy_from_slice(added[0].limb(limb));
+            image1.copy_from_slice(added[1].limb(limb));
+            return;
+        };
+        let raised = digits.words[limb * digits.digits * stride..].chunks_exact(stride).take(digits.digits);
+        let raised: Vec<&[u32]> = raised.map(|limb| &limb[..n]).collect();
+        let (spare0, spare1) = spare.split_at_mut(n);
+        self.multiply_digits(prime, &raised, key, [spare0, spare1]);
+        self.kernels().add_assign(self.modulus(prime), spare0, added[0].limb(limb));
+        self.kernels().permute(permutation, spare0, image0);
+        self.kernels().permute(permutation, spare1, image1);
+    }
+
     /// [`Ring::hoisted_product_sums`] by plain operations: on a device, and as the reference of tests.
     fn hoisted_product_sums_in_steps(
         &self,
-        digits: &RnsDigits,
-        added: [&Poly; 2],
-        images: &[(Option<&GadgetKey>, u64)],
+        images: &[Image<'_>],
         before: Vec<Option<[Poly; 2]>>,
         rows: &[Vec<(usize, Values<'_>)>],
     ) -> Result<Vec<[Poly; 2]>, RingError> {
-        let image = |&(key, galois): &(Option<&GadgetKey>, u64)| {
+        let image = |&Image { input: ImageInput { digits, added }, key, galois }: &Image<'_>| {
             let Some(key) = key else { return Ok(added.map(Poly::clone)) };
             let [mut first, second] = self.hoisted_sum(digits, &[(key, galois)])?;
             self.add_assign(&mut first, &self.automorphism(added[0], galois)?)?;
@@ -291,13 +335,16 @@ mod tests {
                 };
                 let factors: Vec<SubringPoly> = (40..60).map(factor).collect();
                 // More images than are held at a time, one without a key, and rows of all, some and none.
-                let images: Vec<(Option<&GadgetKey>, u64)> =
-                    (1..IMAGES).map(|i| (Some(&keys[i % 3]), [1, 5, 2047, 25][i % 4])).chain([(None, 1)]).collect();
+                let added = [&uniform(2, raised), &uniform(4, raised)];
+                let input = |i: usize| ImageInput { digits, added: [added[i % 2], added[1]] };
+                let image =
+                    |i: usize| Image { input: input(i), key: Some(&keys[i % 3]), galois: [1, 5, 2047, 25][i % 4] };
+                let images: Vec<Image<'_>> =
+                    (1..IMAGES).map(image).chain([Image { input: input(0), key: None, galois: 1 }]).collect();
                 let all = (0..IMAGES).map(|i| (i, &factors[i % 20])).collect();
                 let few = vec![(33, &factors[12]), (3, &factors[13])];
                 let rows = [all, few, vec![(IMAGES - 1, &factors[14])], vec![], vec![(1, &factors[15])], vec![]];
                 let values: Vec<_> = rows.iter().map(|row| Values::of_row(row, |f| Values::of_subring(f))).collect();
-                let added = [&uniform(2, raised), &uniform(4, raised)];
                 // Sums that begin, and sums that have begun.
                 let begun = |row: usize| (row > 3).then(|| [uniform(5, raised), uniform(6, raised)]);
                 let before = || (0..rows.len()).map(begun).collect::<Vec<_>>();
@@ -306,15 +353,15 @@ mod tests {
                     rows.iter().zip(before()).map(sum).collect()
                 };
                 let [found, expected] = [
-                    ring.hoisted_product_sums(digits, added, &images, sums()).unwrap(),
-                    ring.hoisted_product_sums_in_steps(digits, added, &images, before(), &values).unwrap(),
+                    ring.hoisted_product_sums(&images, sums()).unwrap(),
+                    ring.hoisted_product_sums_in_steps(&images, before(), &values).unwrap(),
                 ];
                 let pairs = found.iter().flatten().zip(expected.iter().flatten());
                 assert!(pairs.into_iter().all(|(a, b)| a.limbs().eq(b.limbs())), "{backend:?} {run}");
-                assert!(ring.hoisted_product_sums(digits, added, &images[..9], sums()).is_err());
-                assert!(ring.hoisted_product_sums(digits, added, &[], vec![]).is_err());
+                assert!(ring.hoisted_product_sums(&images[..9], sums()).is_err());
+                assert!(ring.hoisted_product_sums(&[], vec![]).is_err());
                 let other = ImageSum { before: Some([0, 1].map(|_| uniform(5, Basis::chain(1)))), terms: vec![] };
-                assert!(ring.hoisted_product_sums(digits, added, &images, vec![other]).is_err());
+                assert!(ring.hoisted_product_sums(&images, vec![other]).is_err());
             }
             // Keys and digits that do not fit each other.
             assert!(ring.hoisted_sum(&digit, &[(&whole[0], 5)]).is_err());

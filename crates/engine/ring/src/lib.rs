@@ -53,7 +53,7 @@ pub use error::RingError;
 pub use fork::process_generation;
 pub use gadget::RnsDigits;
 pub use gadget_key::{GadgetKey, GadgetKeyBuilder, KeyRows, SHORT_MARGIN, SeededKeyBuilder};
-pub use hoisted::{HELD_IMAGES, ImageSum};
+pub use hoisted::{HELD_IMAGES, Image, ImageInput, ImageSum};
 pub use integer::{nearest_integer, round_ties_even};
 pub use kind::RingKind;
 pub use literal::RingLiteral;

@@ -16,7 +16,7 @@
 //! The sparse secret is derived from the main one with a hash, so it is never stored, and all these switching keys can
 //! be made at any time. Like every evaluation key, the keys to the sparse secret and back assume circular security.
 
-use unspoken_ring::{Basis, Poly, Ring, RnsDigits, SubringPoly};
+use unspoken_ring::{Basis, Image, ImageInput, Poly, Ring, RnsDigits, SubringPoly};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -235,14 +235,14 @@ impl Raised {
         let mut needed = KeyPlan::new();
         terms.iter().for_each(|&(element, _)| needed.require(KeyKind::Decapsulation { element }, basis.chain));
         keys.check(OPERATION, &needed)?;
+        let input = ImageInput { digits: &self.digit, added: [&self.scaled, &self.scaled] };
         let image = |&(element, _): &(u64, _)| {
             let key = keys.get(OPERATION, ring, KeyKind::Decapsulation { element }, basis)?;
-            Ok((Some(key), element))
+            Ok(Image { input, key: Some(key), galois: element })
         };
         let images = terms.iter().map(image).collect::<Result<Vec<_>, RlweError>>()?;
         let row: Vec<_> = terms.iter().map(|(_, factor)| *factor).enumerate().collect();
-        let added = [&self.scaled, &self.scaled];
-        let mut sums = ring.hoisted_product_sums(&self.digit, added, &images, vec![row.into()])?;
+        let mut sums = ring.hoisted_product_sums(&images, vec![row.into()])?;
         Ok(ExtendedCiphertext { components: sums.swap_remove(0) })
     }
 }

@@ -45,6 +45,6 @@ pub use small_ring::SmallRing;
 pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
 pub use small_ring_product::RowPlaces;
 pub use subring_query::{SubringQuery, SubringQueryParameters, SubringQuerySecret};
-pub use switching::{ExtendedCiphertext, Hoisted};
+pub use switching::{ExtendedCiphertext, Hoisted, Lifted};
 pub use switching_key::SeededSwitchingKey;
 pub use zero_encryption::{FreshCiphertext, ZeroEncryption};

@@ -1,6 +1,6 @@
 //! Key-switching: relinearisation, automorphisms, hoisting, and division by primes.
 
-use unspoken_ring::{Basis, Domain, GadgetKey, ImageSum, Poly, Ring, RnsDigits};
+use unspoken_ring::{Basis, Domain, GadgetKey, Image, ImageInput, ImageSum, Poly, Ring, RnsDigits};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -38,6 +38,13 @@ impl ExtendedCiphertext {
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
     digits: RnsDigits,
+}
+
+/// A ciphertext as sums of products use it ([`Lifted::product_sums`]): the digits of its second component, raised, and
+/// both components times `P`, over [`Ring::switching_basis`].
+pub struct Lifted {
+    digits: RnsDigits,
+    components: [Poly; 2],
 }
 
 impl Ciphertext {
@@ -87,6 +94,15 @@ impl Ciphertext {
         Ok(Hoisted { ciphertext: self, digits: ring.decompose(c1)? })
     }
 
+    /// As [`Ciphertext::hoist`], for sums of products with plaintext polynomials before the division by `P`.
+    ///
+    /// # Errors
+    /// If there are not two components.
+    pub fn lift(&self, ring: &Ring) -> Result<Lifted, RlweError> {
+        let [c0, c1] = self.pair("lift")?;
+        Ok(Lifted { digits: ring.decompose(c1)?, components: [ring.lift_special(c0)?, ring.lift_special(c1)?] })
+    }
+
     /// Rescales to `to`: divides by the primes that `to` lacks, rounding, and multiplies by the primes that are new in
     /// `to` ([`Ring::rescale_round`]).
     ///
@@ -107,6 +123,37 @@ impl Ciphertext {
     }
 }
 
+impl Lifted {
+    /// Sums of images of ciphertexts times plaintext polynomials before the division by `P`: `(i, factor)` stands for
+    /// `factor` times the image of `images[i].0` under `X -> X^images[i].1`; an element of 1 is the ciphertext itself.
+    /// The polynomials are over [`Ring::switching_basis`]. Images with the same element that follow each other share
+    /// what they read of its key.
+    ///
+    /// # Errors
+    /// If there are no images, a key is missing, a sum has an image that does not exist, or ciphertexts or polynomials
+    /// are over different bases.
+    pub fn product_sums(
+        ring: &Ring,
+        images: &[(&Lifted, u64)],
+        sums: Vec<ImageSum<'_>>,
+        keys: &EvaluationKeys,
+    ) -> Result<Vec<ExtendedCiphertext>, RlweError> {
+        let image = |&(lifted, element): &(_, _)| Lifted::image(lifted, ring, element, keys);
+        let images = images.iter().map(image).collect::<Result<Vec<_>, RlweError>>()?;
+        let sums = ring.hoisted_product_sums(&images, sums)?;
+        Ok(sums.into_iter().map(|components| ExtendedCiphertext { components }).collect())
+    }
+
+    /// The image under `X -> X^element`, to be computed.
+    fn image<'a>(&'a self, ring: &Ring, element: u64, keys: &'a EvaluationKeys) -> Result<Image<'a>, RlweError> {
+        const OPERATION: &str = "sum of products of automorphisms";
+        let Lifted { digits, components: [c0, c1] } = self;
+        let key = || keys.get(OPERATION, ring, KeyKind::Galois { element }, digits.basis());
+        let input = ImageInput { digits, added: [c0, c1] };
+        Ok(Image { input, key: (element != 1).then(key).transpose()?, galois: element })
+    }
+}
+
 impl Hoisted<'_> {
     /// The image under `X -> X^element`.
     ///
@@ -120,35 +167,6 @@ impl Hoisted<'_> {
         let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis())?;
         let switched = ring.gadget_product_hoisted(&self.digits, key)?;
         finish_automorphism(ring, &self.ciphertext.components[0], switched, element)
-    }
-
-    /// Sums of images times plaintext polynomials before the division by `P`: `(i, factor)` stands for `factor` times
-    /// the image under `X -> X^elements[i]`; an element of 1 is the ciphertext itself. The polynomials are over
-    /// [`Ring::switching_basis`].
-    ///
-    /// # Errors
-    /// If there are no elements, a key is missing, a sum has an image that does not exist, or a polynomial is over
-    /// another basis.
-    pub fn product_sums(
-        &self,
-        ring: &Ring,
-        elements: &[u64],
-        sums: Vec<ImageSum<'_>>,
-        keys: &EvaluationKeys,
-    ) -> Result<Vec<ExtendedCiphertext>, RlweError> {
-        const OPERATION: &str = "sum of products of automorphisms";
-        let image = |&element: &u64| {
-            let key = || keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis());
-            Ok(((element != 1).then(key).transpose()?, element))
-        };
-        let images = elements.iter().map(image).collect::<Result<Vec<_>, RlweError>>()?;
-        let [c0, c1] = self.ciphertext.pair(OPERATION)?;
-        let first = ring.lift_special(c0)?;
-        // Only the image without a key needs the second component.
-        let second = elements.contains(&1).then(|| ring.lift_special(c1)).transpose()?;
-        let added = [&first, second.as_ref().unwrap_or(&first)];
-        let sums = ring.hoisted_product_sums(&self.digits, added, &images, sums)?;
-        Ok(sums.into_iter().map(|components| ExtendedCiphertext { components }).collect())
     }
 
     /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P`

@@ -1,16 +1,16 @@
 //! Linear transformations of encrypted vectors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use unspoken_ring::{ImageSum, Poly};
-use unspoken_rlwe::{self as rlwe, ExtendedCiphertext, KeyKind, galois};
+use unspoken_ring::{ImageSum, Poly, SubringPoly};
+use unspoken_rlwe::{self as rlwe, ExtendedCiphertext, KeyKind, Lifted, galois};
 
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::plan::OPERATION;
-use crate::linear::sums::{LinearSums, STREAMED_BABIES, horner};
+use crate::linear::sums::{LinearSums, STREAMED_IMAGES, horner};
 use crate::linear::transform::{EncodedRows, LinearTransform};
 
 impl LinearTransform {
@@ -31,8 +31,16 @@ impl LinearTransform {
     }
 }
 
-/// The sums of each result by their giant numbers, not divided by `P`.
+/// The sums of results by their numbers and giant numbers, not divided by `P`.
 type Sums = BTreeMap<(usize, usize), [Poly; 2]>;
+
+/// A transformation with the numbers of its result and its input.
+#[derive(Clone, Copy)]
+struct Term<'a> {
+    result: usize,
+    input: usize,
+    transform: &'a LinearTransform,
+}
 
 /// [`Arithmetic::linear_sums`](crate::Arithmetic::linear_sums) of ciphertexts.
 pub(crate) fn apply_sums(
@@ -49,12 +57,17 @@ pub(crate) fn apply_sums(
     let mut results = Vec::with_capacity(rows.len());
     for group in planned.groups() {
         let mut sums = Sums::new();
-        for (&number, babies) in &group.babies {
-            let transforms = group.rows.clone().flat_map(|row| {
-                let own = rows[row].iter().filter(|(input, _)| *input == number);
-                own.map(move |(_, transform)| (row, *transform))
-            });
-            add_products(evaluator, &transforms.collect::<Vec<_>>(), inputs[number], babies, &mut sums)?;
+        for numbers in group.parts() {
+            let of_row = |result: usize| {
+                let own = rows[result].iter().filter(|(input, _)| numbers.contains(input));
+                own.map(move |&(input, transform)| Term { result, input, transform })
+            };
+            let terms: Vec<Term<'_>> = group.rows.clone().flat_map(of_row).collect();
+            let babies = numbers.iter().flat_map(|&input| group.babies[&input].iter().map(move |&baby| (input, baby)));
+            let images: Vec<(usize, usize)> = babies.collect();
+            let lift = |&input: &usize| Ok((input, evaluator.lowered(inputs[input], level + 1)?.inner().lift(ring)?));
+            let lifted = numbers.iter().map(lift).collect::<Result<BTreeMap<_, _>, CkksError>>()?;
+            add_products(evaluator, &terms, &lifted, &images, &mut sums)?;
         }
         for row in group.rows {
             let rest = sums.split_off(&(row + 1, 0));
@@ -72,46 +85,45 @@ pub(crate) fn apply_sums(
     Ok(results)
 }
 
-/// Adds the products of one input with the diagonals of its transformations, each with the number of its result.
+/// Adds the products of some inputs with the diagonals of their transformations. The images are those that they need,
+/// as pairs of the number of an input and a baby number, in ascending order.
 fn add_products(
     evaluator: &Evaluator<'_>,
-    transforms: &[(usize, &LinearTransform)],
-    input: &Ciphertext,
-    babies: &BTreeSet<usize>,
+    terms: &[Term<'_>],
+    inputs: &BTreeMap<usize, Lifted>,
+    images: &[(usize, usize)],
     sums: &mut Sums,
 ) -> Result<(), CkksError> {
-    let Some(plan) = transforms.first().map(|(_, transform)| transform.plan()) else { return Ok(()) };
-    let (ring, slots, keys) = (evaluator.parameters().ring(), evaluator.parameters().slots(), evaluator.keys());
-    let input = evaluator.lowered(input, plan.level)?;
-    let hoisted = input.inner().hoist(ring)?;
-    let babies: Vec<usize> = babies.iter().copied().collect();
-    let is_streamed = transforms.iter().any(|(_, transform)| transform.plan().streamed);
-    for part in babies.chunks(if is_streamed { STREAMED_BABIES } else { babies.len().max(1) }) {
+    let Some(steps) = terms.first().map(|term| term.transform.plan.steps) else { return Ok(()) };
+    let (ring, slots, encoder) = (evaluator.parameters().ring(), evaluator.parameters().slots(), evaluator.encoder());
+    let is_streamed = terms.iter().any(|term| term.transform.plan.streamed);
+    for part in images.chunks(if is_streamed { STREAMED_IMAGES } else { images.len().max(1) }) {
         evaluator.check_cancel()?;
-        let encode = |(_, transform): &(usize, &LinearTransform)| {
-            let is_own = transform.plan().streamed;
-            is_own.then(|| transform.encode_rows(evaluator.encoder(), |baby| part.contains(&baby))).transpose()
+        let encode = |&Term { input, transform, .. }: &Term<'_>| {
+            let is_wanted = |baby| part.binary_search(&(input, baby)).is_ok();
+            transform.plan.streamed.then(|| transform.encode_rows(encoder, is_wanted)).transpose()
         };
-        let own = transforms.iter().map(encode).collect::<Result<Vec<Option<EncodedRows>>, _>>()?;
-        let mut places: Vec<(usize, usize)> = Vec::new();
-        let mut begun = Vec::new();
-        for ((row, transform), own) in transforms.iter().zip(&own) {
+        let own = terms.iter().map(encode).collect::<Result<Vec<Option<EncodedRows>>, _>>()?;
+        let mut products: BTreeMap<(usize, usize), Vec<(usize, &SubringPoly)>> = BTreeMap::new();
+        for (&Term { result, input, transform }, own) in terms.iter().zip(&own) {
             let encoded = match own {
                 Some(own) => own,
-                None => transform.encoded(evaluator.encoder())?,
+                None => transform.encoded(encoder)?,
             };
             for (giant, diagonals) in encoded {
-                let number = |(baby, diagonal)| Some((part.binary_search(baby).ok()?, diagonal));
-                let terms: Vec<_> =
-                    diagonals.iter().map(|(baby, diagonal)| (baby, diagonal)).filter_map(number).collect();
-                if !terms.is_empty() {
-                    places.push((*row, *giant));
-                    begun.push(ImageSum { before: sums.remove(&(*row, *giant)), terms });
+                for (baby, diagonal) in diagonals {
+                    if let Ok(image) = part.binary_search(&(input, *baby)) {
+                        products.entry((result, *giant)).or_default().push((image, diagonal));
+                    }
                 }
             }
         }
-        let elements = part.iter().map(|&baby| galois::rotation(ring, plan.steps.baby(baby, slots) as i64));
-        let added = hoisted.product_sums(ring, &elements.collect::<Vec<_>>(), begun, keys)?;
+        let (places, products): (Vec<_>, Vec<_>) = products.into_iter().unzip();
+        let begun = places.iter().map(|place| sums.remove(place)).zip(products);
+        let begun = begun.map(|(before, terms)| ImageSum { before, terms }).collect();
+        let element = |baby| galois::rotation(ring, steps.baby(baby, slots) as i64);
+        let images: Vec<_> = part.iter().map(|(input, baby)| (&inputs[input], element(*baby))).collect();
+        let added = Lifted::product_sums(ring, &images, begun, evaluator.keys())?;
         sums.extend(places.into_iter().zip(added.into_iter().map(ExtendedCiphertext::into_components)));
     }
     Ok(())

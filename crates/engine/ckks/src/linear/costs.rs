@@ -2,6 +2,7 @@
 
 use crate::cost::{Cost, CostModel};
 use crate::error::CkksError;
+use crate::linear::plan::run;
 use crate::linear::steps::StepCounts;
 use crate::parameters::CkksParameters;
 
@@ -20,17 +21,17 @@ pub struct LinearCosts {
 }
 
 impl LinearCosts {
-    /// The costs of transformations of inputs at `level`.
+    /// The costs of transformations of inputs at `level` whose diagonals repeat after `period` slots, a power of two.
     ///
     /// # Errors
     /// If the level is 0 or above the highest.
-    pub fn new(parameters: &CkksParameters, level: usize) -> Result<Self, CkksError> {
+    pub fn new(parameters: &CkksParameters, level: usize, period: usize) -> Result<Self, CkksError> {
         check_level("price a linear transformation", parameters, level)?;
-        Ok(Self::at_level(parameters, level))
+        Ok(Self::of_run(parameters, level, run(parameters, period)))
     }
 
-    /// As [`LinearCosts::new`], for a level that is checked.
-    pub(crate) fn at_level(parameters: &CkksParameters, level: usize) -> Self {
+    /// As [`LinearCosts::new`], for a level that is checked and runs of equal values in encoded diagonals.
+    pub(super) fn of_run(parameters: &CkksParameters, level: usize, run: usize) -> Self {
         let (ring, basis) = (parameters.ring(), parameters.basis(level));
         let extended = ring.switching_basis(basis);
         let input = Cost::decomposition(ring, basis);
@@ -42,7 +43,7 @@ impl LinearCosts {
         let mut baby = Cost::hoisted_rotation(ring, basis);
         baby.key_switches.clear();
         baby.hoisted_rotations.clear();
-        let product = Cost::undivided_products(ring, basis, 1);
+        let product = Cost::undivided_products(ring, basis, run, 1);
         let addition = Cost::addition(ring, extended, 2);
         LinearCosts { limbs: ring.limb_count(basis), input, output, baby, giant, product, addition }
     }

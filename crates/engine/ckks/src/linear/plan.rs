@@ -59,7 +59,7 @@ impl LinearPlan {
         output_scale: f64,
     ) -> Result<Self, CkksError> {
         let plan = Self::checked(parameters, diagonals, level, (input_scale, output_scale))?;
-        let steps = plan.cheapest_steps()?;
+        let steps = plan.cheapest_steps();
         Ok(LinearPlan { steps, ..plan })
     }
 
@@ -127,15 +127,16 @@ impl LinearPlan {
     }
 
     /// The steps for diagonals one apart whose number of baby steps is the cheapest power of two.
-    fn cheapest_steps(&self) -> Result<Steps, CkksError> {
+    fn cheapest_steps(&self) -> Steps {
         let (parameters, slots) = (&self.parameters, self.parameters.slots());
-        let (costs, model) = (LinearCosts::new(parameters, self.level)?, CostModel::nominal(parameters));
+        let costs = LinearCosts::of_run(parameters, self.level, self.run);
+        let model = CostModel::nominal(parameters);
         let indices: Vec<usize> = self.diagonals.keys().copied().collect();
         let seconds = |steps: &Steps| costs.seconds(&model, steps.counts(&indices, slots));
         let choices = (0..=slots.trailing_zeros()).map(|log2| Steps::of_babies(1 << log2));
         let priced = choices.map(|steps| (seconds(&steps), steps));
         let cheapest = priced.min_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(cheapest.map_or(Steps::of_babies(1), |(_, steps)| steps))
+        cheapest.map_or(Steps::of_babies(1), |(_, steps)| steps)
     }
 
     /// The same plan with other steps. Fewer baby steps need fewer keys, more giant steps and more divisions.
@@ -252,7 +253,7 @@ fn without_repetitions(mut values: Vec<Complex64>) -> Vec<Complex64> {
 }
 
 /// The runs of equal values of the encoding of a vector of this period. Short runs are not used.
-fn run(parameters: &CkksParameters, period: usize) -> usize {
+pub(super) fn run(parameters: &CkksParameters, period: usize) -> usize {
     let run = parameters.slots() / period;
     if run < SubringPoly::MIN_RUN { 1 } else { run }
 }

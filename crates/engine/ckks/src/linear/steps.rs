@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use unspoken_ring::HELD_IMAGES;
+
 /// Most sums, one for each giant step of each result, that are held at the same time. For more results, inputs are
 /// rotated again.
 const MOST_SUMS: usize = 64;
@@ -105,6 +107,31 @@ pub(super) struct Group {
     /// Number of pairs of an input and a sum.
     pairs: usize,
     diagonals: usize,
+}
+
+impl Group {
+    /// The numbers of inputs that are lifted and multiplied at the same time. As many as have so few rotations that all
+    /// are held: they share what is read of the sums.
+    pub(super) fn parts(&self) -> Vec<Vec<usize>> {
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut images = usize::MAX;
+        for (&input, babies) in &self.babies {
+            images = images.saturating_add(babies.len());
+            match parts.last_mut().filter(|_| images <= HELD_IMAGES) {
+                Some(part) => part.push(input),
+                None => {
+                    images = babies.len();
+                    parts.push(vec![input]);
+                }
+            }
+        }
+        parts
+    }
+
+    /// Number of rotated inputs of a part.
+    pub(super) fn images(&self, part: &[usize]) -> usize {
+        part.iter().map(|input| self.babies[input].len()).sum()
+    }
 }
 
 /// Groups of results whose sums are held at the same time. Each result has numbers of inputs, and the giant and baby

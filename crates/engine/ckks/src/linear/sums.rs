@@ -18,8 +18,8 @@ use crate::linear::steps::{Group, Steps, counts, groups};
 use crate::linear::transform::LinearTransform;
 use crate::memory;
 
-/// Number of baby steps whose diagonals are encoded at the same time, if diagonals are not kept.
-pub(super) const STREAMED_BABIES: usize = 8;
+/// Number of rotated inputs whose diagonals are encoded at the same time, if diagonals are not kept.
+pub(super) const STREAMED_IMAGES: usize = 8;
 
 /// Plans of sums of linear transformations: for each result, the numbers of inputs and the transformations of them.
 /// They have one level and the same steps.
@@ -105,7 +105,7 @@ impl<'a> LinearSums<'a> {
     pub(crate) fn cost(&self) -> Cost {
         let parameters = &self.first.parameters;
         let counts = counts(&self.first.steps, parameters.slots(), &self.groups());
-        let mut cost = LinearCosts::at_level(parameters, self.first.level).cost(counts);
+        let mut cost = LinearCosts::of_run(parameters, self.first.level, self.first.run).cost(counts);
         let limbs = parameters.ring().limb_count(self.first.basis);
         let streamed = self.rows.iter().flatten().filter(|(_, plan)| plan.streamed);
         let streamed: usize = streamed.map(|(_, plan)| plan.diagonals.len()).sum();
@@ -114,24 +114,28 @@ impl<'a> LinearSums<'a> {
     }
 
     /// Bytes that the sums of ciphertexts hold at their peak, the results included. The peak is the maximum of two
-    /// phases: the raised digits, the lifted input, rotations by baby steps, diagonals that are not kept, one sum for
-    /// each giant step of each result and those of one more input; the sums and a key switch.
+    /// phases: the raised digits and the lifted components of some inputs, rotations by baby steps, diagonals that are
+    /// not kept, and one sum for each giant step of each result; the sums and a key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, basis) = (self.first.parameters.ring(), self.first.parameters.basis(self.first.level));
         let (own, extended) = (2 * ring.limb_count(basis), ring.limb_count(self.first.basis));
         let mut most = 0;
         for group in self.groups() {
             let sums: usize = group.giants.iter().map(BTreeSet::len).sum();
-            let babies = group.babies.values().map(BTreeSet::len).max().unwrap_or(0);
-            // Results that are done, and a copy of the input, which is needed if the input is at a higher level.
+            let parts = group.parts();
+            let inputs = parts.iter().map(Vec::len).max().unwrap_or(0);
+            let images = parts.iter().map(|part| group.images(part)).max().unwrap_or(0);
+            // Results that are done, and a copy of an input, which is needed if the input is at a higher level.
             let held = own * (group.rows.end + 1);
             let own_rows = self.rows[group.rows.clone()].iter().flatten();
             let is_streamed = own_rows.into_iter().any(|(_, plan)| plan.streamed);
-            let at_once = if is_streamed { STREAMED_BABIES.min(babies) } else { babies };
-            // The sums of the first input are the ones that the others are added to.
-            let more = if group.babies.len() > 1 || is_streamed { sums } else { 0 };
+            let at_once = if is_streamed { STREAMED_IMAGES.min(images) } else { images };
+            // A device adds sums to those before; a processor goes on with them.
+            let is_again = parts.len() > 1 || is_streamed;
+            let more = if is_again && ring.device().is_some() { sums } else { 0 };
             let images = memory::held_images(ring, self.first.basis, at_once);
-            let adding = memory::raised_digits(ring, basis) + images + (sums + more + 1) * 2 * extended;
+            let lifted = inputs * (memory::raised_digits(ring, basis) + 2 * extended);
+            let adding = lifted + images + (sums + more) * 2 * extended;
             let turning = (sums + 1) * 2 * extended + memory::key_switch(ring, basis);
             let diagonals = at_once * sums;
             let encoding = memory::encoding(&self.first.parameters) + memory::bytes(ring, extended);

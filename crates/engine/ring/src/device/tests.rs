@@ -6,7 +6,7 @@ use crate::backend::Backend;
 use crate::basis::{Basis, Domain};
 use crate::error::RingError;
 use crate::gadget_key::KeyRows;
-use crate::hoisted::ImageSum;
+use crate::hoisted::{Image, ImageInput, ImageSum};
 use crate::kind::RingKind;
 use crate::literal::RingLiteral;
 use crate::modular::primes_descending;
@@ -236,10 +236,12 @@ fn products_with_keys_have_the_same_bits() {
                 builder.push(rows[0].each_ref().map(|pair| &pair[which]))?;
                 let (key, factor) = (builder.finish()?, ring.into_subring(a[0].clone(), 1)?);
                 let digit = ring.only_digit(a[1].clone())?;
+                let input = ImageInput { digits: &digit, added: [a[0], a[1]] };
                 let images = [(Some(&key), galois(1)), (Some(&key), 1), (None, 1)];
+                let images = images.map(|(key, galois)| Image { input, key, galois });
                 let begun = ImageSum { before: Some([0, 1].map(|i: usize| a[i].clone())), terms: vec![(2, &factor)] };
                 let sums = vec![vec![(0, &factor), (1, &factor)].into(), begun];
-                let mut sums = ring.hoisted_product_sums(&digit, [a[0], a[1]], &images, sums)?.into_iter().flatten();
+                let mut sums = ring.hoisted_product_sums(&images, sums)?.into_iter().flatten();
                 Ok([(); 4].map(|()| sums.next().expect("two rows of two components")))
             });
             pair.same("lift", &operand, |ring, a| Ok([ring.lift_special(a[1])?]));

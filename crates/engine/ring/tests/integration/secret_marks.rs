@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
-    Backend, Basis, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Domain, GadgetDigits, GadgetKey, KeyRows,
-    OrbitShape, Poly, Ring, RingKind, RingLiteral, RnsDigits, Seed, Stored, TableShape,
+    Backend, Basis, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Domain, GadgetDigits, GadgetKey, Image,
+    ImageInput, KeyRows, OrbitShape, Poly, Ring, RingKind, RingLiteral, RnsDigits, Seed, Stored, TableShape,
 };
 
 const DEGREE: usize = 512;
@@ -184,7 +184,9 @@ fn operations() -> Vec<Operation> {
         builder.push([&body, &mask]).unwrap();
         let (key, factor) = (builder.finish().unwrap(), ring.into_subring(factor, 1).unwrap());
         let (digit, sums) = (ring.only_digit(digit).unwrap(), vec![vec![(0, &factor)].into()]);
-        let sums = ring.hoisted_product_sums(&digit, [&first, &second], &[(Some(&key), 5)], sums).unwrap();
+        let input = ImageInput { digits: &digit, added: [&first, &second] };
+        let image = Image { input, key: Some(&key), galois: 5 };
+        let sums = ring.hoisted_product_sums(&[image], sums).unwrap();
         sums.into_iter().flatten().collect()
     });
     add(&["sum_of_multiples"], &[values, values], |ring, polys| {

@@ -4,7 +4,7 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Domain, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
-    Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, KeyStorage, Parameters,
+    Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, KeyStorage, Lifted, Parameters,
     ParametersLiteral, PublicKey, RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, ZeroEncryption, galois,
 };
 use zeroize::Zeroizing;
@@ -101,7 +101,9 @@ fn automorphisms_direct_hoisted_and_multiplied_agree() {
             let mut one = s.ring().zero(s.ring().switching_basis(ciphertext.basis()), Domain::Evaluation);
             s.ring().add_constant_assign(&mut one, 1).unwrap();
             let one = s.ring().into_subring(one, 1).unwrap();
-            let products = hoisted.product_sums(s.ring(), &[element], vec![vec![(0, &one)].into()], &keys).unwrap();
+            let lifted = ciphertext.lift(s.ring()).unwrap();
+            let sums = vec![vec![(0, &one)].into()];
+            let products = Lifted::product_sums(s.ring(), &[(&lifted, element)], sums, &keys).unwrap();
             for image in [
                 ciphertext.automorphism(s.ring(), element, &keys).unwrap(),
                 hoisted.automorphism(s.ring(), element, &keys).unwrap(),

@@ -8,6 +8,9 @@ use crate::modular::Modulus;
 /// Number of targets of a basis conversion for which the sources are read once.
 const TARGETS: usize = 4;
 
+/// Number of vectors of a run for which its factors are read once.
+const RUN_VECTORS: usize = 4;
+
 /// Number of blocks by which a key is prefetched ahead of its use.
 const PREFETCH_BLOCKS: usize = 4;
 
@@ -182,21 +185,55 @@ pub(super) unsafe fn dot_runs<V: Vector>(
     assert!(a.iter().all(|values| values.len() == out.len() / run) && b.iter().all(|limb| limb.len() == out.len()));
     // SAFETY: the caller vouches for the instruction set; the lengths are checked.
     unsafe {
+        if run.is_multiple_of(RUN_VECTORS * V::LANES) {
+            dot_vectors::<V, RUN_VECTORS>(modulus, a, run, b, out, begun);
+        } else {
+            dot_vectors::<V, 1>(modulus, a, run, b, out, begun);
+        }
+    }
+}
+
+/// [`dot_runs`] with `N` vectors at a time, for which each word of `a` is read once.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, a run is a multiple of `N` vectors, and the lengths are those that
+/// [`dot_runs`] checks.
+#[inline(always)]
+unsafe fn dot_vectors<V: Vector, const N: usize>(
+    modulus: &Modulus,
+    a: &[&[u32]],
+    run: usize,
+    b: &[&[u32]],
+    out: &mut [u32],
+    begun: bool,
+) {
+    // SAFETY: the caller vouches for all of it.
+    unsafe {
         let prime = Prime::<V>::new(modulus);
         let zero = prime.q.sub(prime.q);
-        for place in 0..out.len() / run {
-            for x in (place * run..(place + 1) * run).step_by(V::LANES) {
-                let mut result = if begun { V::load(out, x) } else { zero };
-                for first in (0..a.len()).step_by(LAZY_TERMS) {
-                    let mut sum = Wide(zero, zero);
-                    for i in first..a.len().min(first + LAZY_TERMS) {
-                        let factor = V::splat(*a.get_unchecked(i).get_unchecked(place));
-                        let value = V::load(b.get_unchecked(i), x);
-                        sum = sum.add_multiple(value.operand(), factor);
+        for at in (0..out.len()).step_by(N * V::LANES) {
+            let place = at / run;
+            let x: [usize; N] = std::array::from_fn(|n| at + n * V::LANES);
+            let mut results = [zero; N];
+            if begun {
+                results = x.map(|x| V::load(out, x));
+            }
+            for first in (0..a.len()).step_by(LAZY_TERMS) {
+                let mut sums = [Wide(zero, zero); N];
+                for i in first..a.len().min(first + LAZY_TERMS) {
+                    let factor = V::splat(*a.get_unchecked(i).get_unchecked(place));
+                    let values = b.get_unchecked(i);
+                    for n in 0..N {
+                        sums[n] = sums[n].add_multiple(V::load(values, x[n]).operand(), factor);
                     }
-                    result = prime.add(result, prime.canonical_from_4q(prime.montgomery_lazy(sum)));
                 }
-                result.store(out, x);
+                for n in 0..N {
+                    let sum = prime.canonical_from_4q(prime.montgomery_lazy(sums[n]));
+                    results[n] = prime.add(results[n], sum);
+                }
+            }
+            for n in 0..N {
+                results[n].store(out, x[n]);
             }
         }
     }
