@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ndarray::ArrayView2;
-use unspoken_ckks::{CkksParameters, ErrorStatistics, Preset};
+use unspoken_ckks::{CkksParameters, CostModel, ErrorStatistics, Preset};
 use unspoken_network::{
     Arrangement, Design, Network, NetworkError, Options, Order, Program, Progress, Ranges, Wishes, choose_with,
 };
@@ -87,6 +87,7 @@ impl CompiledModel {
         let names = interface.outputs.as_slice().iter().map(|output| output.name.clone());
         let preset = choice.program.parameters().name().to_owned();
         let (Arrangement { batch, order }, memory) = (choice.program.arrangement(), wishes.memory);
+        let seconds = choice.program.seconds(&speeds_of_one_core(choice.program.parameters())?);
         let mut report = Report {
             id: ModelId::default(),
             inputs: interface.inputs.iter().map(|input| input.name.clone()).collect(),
@@ -97,13 +98,13 @@ impl CompiledModel {
             preset: preset.clone(),
             batch,
             levels: choice.program.input_level(),
-            bootstraps: BootstrapReport::of(&choice.program),
+            bootstraps: BootstrapReport::of(&choice.program, seconds / choice.seconds),
             description_bytes: 0,
             query_bytes: choice.program.query_bytes(),
             key_bytes: choice.key_bytes,
             weight_bytes: choice.program.prepared_bytes(),
             working_bytes: choice.program.working_bytes(),
-            seconds_on_one_core: choice.seconds,
+            seconds_on_one_core: seconds,
             error_of_polynomials: design.error_of_polynomials(&tables, cancel)?.max(simulation.approximation),
             error_of_noise: simulation.noise,
             rows_outside: simulation.outside,
@@ -202,4 +203,14 @@ impl CompiledModel {
         let host = Preset::find(&self.preset).and_then(Preset::build).map_err(NetworkError::from)?;
         Ok(within(&host)?.placed(&design, parameters)?)
     }
+}
+
+/// The speeds of one core of this machine: plans are chosen by nominal ones, which are the same everywhere.
+fn speeds_of_one_core(parameters: &CkksParameters) -> Result<CostModel, ModelError> {
+    // Without a thread of its own, all cores are measured.
+    let speeds = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+        Ok(one_thread) => one_thread.install(|| CostModel::measure(parameters)),
+        Err(_) => CostModel::measure(parameters),
+    };
+    Ok(speeds.map_err(NetworkError::from)?)
 }

@@ -43,7 +43,7 @@ pub struct Report {
     pub weight_bytes: u64,
     /// Bytes of memory of the work of one query.
     pub working_bytes: u64,
-    /// Predicted seconds of a query on one core.
+    /// Predicted seconds of a query on one core of the machine that compiled the model.
     pub seconds_on_one_core: f64,
     /// Largest difference that polynomials make to the results of calibration rows, as a part of the radius of their
     /// ranges; where the last map was fitted again, on rows that were left out of the fit.
@@ -136,7 +136,7 @@ impl Display for Report {
         writeln!(f, "query       {query:.2} MB, keys {keys:.2} MB, once")?;
         let (weights, work) = (megabytes(self.weight_bytes), megabytes(self.working_bytes));
         writeln!(f, "memory      {weights:.1} MB of weights, {work:.1} MB for a run")?;
-        writeln!(f, "predicted   {:.3} s a query on one core", self.seconds_on_one_core)?;
+        writeln!(f, "predicted   {:.3} s a query on one core of this machine", self.seconds_on_one_core)?;
         if !self.bootstraps.is_empty() {
             let vectors: usize = self.bootstraps.iter().map(|one| one.vectors).sum();
             let seconds: f64 = self.bootstraps.iter().map(|one| one.seconds).sum();

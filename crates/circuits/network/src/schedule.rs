@@ -266,6 +266,7 @@ fn at_level(parameters: &CkksParameters, cost: &Cost, (from, to): (usize, usize)
         conversion_macs: scaled(cost.conversion_macs, own.conversion_macs, other.conversion_macs),
         key_macs: scaled(cost.key_macs, own.key_macs, other.key_macs),
         matrix_macs: by_limbs(cost.matrix_macs),
+        run_macs: by_limbs(cost.run_macs),
         elementwise: by_limbs(cost.elementwise),
         encoded: by_limbs(cost.encoded),
         ..cost.clone()

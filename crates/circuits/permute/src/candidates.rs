@@ -112,7 +112,7 @@ impl<'a> CandidateBuilder<'a> {
         Ok(CandidateBuilder {
             task,
             parameters,
-            prices: Rc::new(Prices::new(parameters, model)?),
+            prices: Rc::new(Prices::new(parameters, permutation.len(), model)?),
             encoder: Encoder::new(parameters),
             model,
             length: permutation.len(),

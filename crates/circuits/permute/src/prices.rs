@@ -10,10 +10,12 @@ pub(crate) struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
+    /// The prices of transformations whose masks repeat after `period` slots.
+    ///
     /// # Errors
     /// If the parameters have no costs, which their levels rule out.
-    pub(crate) fn new(parameters: &CkksParameters, model: &'a CostModel) -> Result<Self, CkksError> {
-        let levels = (1..=parameters.max_level()).map(|level| LinearCosts::new(parameters, level, parameters.slots()));
+    pub(crate) fn new(parameters: &CkksParameters, period: usize, model: &'a CostModel) -> Result<Self, CkksError> {
+        let levels = (1..=parameters.max_level()).map(|level| LinearCosts::new(parameters, level, period));
         Ok(Prices { model, levels: levels.collect::<Result<_, _>>()? })
     }
 

@@ -11,7 +11,7 @@ use crate::task::PermutationTask;
 
 /// The version of the search. Raise it with every change that may choose another plan, prices included: plans of
 /// earlier versions are not found any more.
-pub(crate) const SEARCH_VERSION: u32 = 1;
+pub(crate) const SEARCH_VERSION: u32 = 2;
 
 /// The key of the cheapest allowed plan of a task.
 pub(crate) fn task_key(
@@ -75,8 +75,8 @@ impl Hash {
     }
 
     fn model(&mut self, model: &CostModel) {
-        let &CostModel { limb_transform, conversion_mac, key_mac, matrix_mac, elementwise, encoding } = model;
-        let prices = [limb_transform, conversion_mac, key_mac, matrix_mac, elementwise, encoding];
+        let &CostModel { limb_transform, conversion_mac, key_mac, matrix_mac, run_mac, elementwise, encoding } = model;
+        let prices = [limb_transform, conversion_mac, key_mac, matrix_mac, run_mac, elementwise, encoding];
         prices.iter().for_each(|price| self.number(price.to_bits()));
     }
 }

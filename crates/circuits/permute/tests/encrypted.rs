@@ -192,7 +192,7 @@ fn short_vectors_take_few_rotations_through_their_copies() {
         println!("2^{log2}: {ours:?} rotations and masks, {theirs:?} of the Benes network");
         assert_eq!(best.plan.strategy(), Strategy::Copies);
         assert!(best.estimate.keys.len() <= log2 as usize);
-        assert!(ours.0 < theirs.0 && 3 * ours.1 < 2 * theirs.1);
+        assert!(ours.0 < theirs.0 && ours.1 < theirs.1 && best.seconds < benes.seconds);
         check(&mut client, &best.plan, &permutation);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-use unspoken_ring::{Basis, Domain, Poly, Ring, Seed, Special};
+use unspoken_ring::{Basis, Domain, HELD_IMAGES, Image, ImageInput, Poly, Ring, Seed, Special, SubringPoly};
 
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -43,9 +43,11 @@ pub struct Cost {
     pub conversion_macs: u64,
     /// Residues multiplied and added in inner products with keys, which come from memory.
     pub key_macs: u64,
-    /// Residues multiplied and added in products of ciphertexts with plaintext matrices, or with encoded vectors of few
-    /// values.
+    /// Residues multiplied and added in products of plaintext matrices with ciphertexts.
     pub matrix_macs: u64,
+    /// Residues multiplied and added in products with encoded vectors that repeat, of which one value is stored for
+    /// each run of equal ones: they stay in the cache.
+    pub run_macs: u64,
     /// Residues passed through an element-wise operation: sum, product, permutation, copy.
     pub elementwise: u64,
     /// Residues of vectors encoded during the run, their transforms included.
@@ -150,13 +152,13 @@ impl Cost {
     }
 
     /// Cost of `count` products of plaintext vectors with undivided rotations, summed. The rotations stay in the cache
-    /// for all sums. A vector of which one value is stored for each `run` stays there, too, as matrices do. Others come
-    /// from memory: each product counts twice, because it waits for memory more than a plain sum does.
+    /// for all sums. A vector of which one value is stored for each `run` stays there, too. Others come from memory:
+    /// each product counts twice, because it waits for memory more than a plain sum does.
     pub(crate) fn undivided_products(ring: &Ring, basis: Basis, run: usize, count: u64) -> Self {
         let limbs = 2 * ring.limb_count(ring.switching_basis(basis));
         let product = match run {
             1 => Self::elementwise(ring, 2 * limbs),
-            _ => Cost { matrix_macs: (limbs * ring.degree()) as u64, ..Self::default() },
+            _ => Cost { run_macs: (limbs * ring.degree()) as u64, ..Self::default() },
         };
         Cost { plaintext_products: 1, ..product }.times(count)
     }
@@ -229,6 +231,7 @@ impl Cost {
             conversion_macs: self.conversion_macs * count,
             key_macs: self.key_macs * count,
             matrix_macs: self.matrix_macs * count,
+            run_macs: self.run_macs * count,
             elementwise: self.elementwise * count,
             encoded: self.encoded * count,
         }
@@ -249,6 +252,7 @@ impl AddAssign for Cost {
         self.conversion_macs += other.conversion_macs;
         self.key_macs += other.key_macs;
         self.matrix_macs += other.matrix_macs;
+        self.run_macs += other.run_macs;
         self.elementwise += other.elementwise;
         self.encoded += other.encoded;
     }
@@ -266,6 +270,8 @@ pub struct CostModel {
     pub key_mac: f64,
     /// Per residue of a matrix product.
     pub matrix_mac: f64,
+    /// Per residue of a product with a vector that repeats.
+    pub run_mac: f64,
     /// Per residue of an element-wise operation.
     pub elementwise: f64,
     /// Per residue of an encoding.
@@ -284,6 +290,10 @@ const LEAST_CONVERSIONS: f64 = 0.1;
 const MATRIX_SIDE: usize = 32;
 const MATRIX_PRIMES: usize = 4;
 
+/// Number of the timed sums of products with vectors that repeat, and the runs of those vectors.
+const RUN_SUMS: usize = 16;
+const RUN: usize = 4 * SubringPoly::MIN_RUN;
+
 impl CostModel {
     /// Nominal values for one AVX2 core at about 3 GHz, for choosing between plans, where only ratios matter.
     pub fn nominal(parameters: &CkksParameters) -> Self {
@@ -294,6 +304,7 @@ impl CostModel {
             conversion_mac: 0.3e-9,
             key_mac: 0.3e-9,
             matrix_mac: 0.1e-9,
+            run_mac: 0.1e-9,
             elementwise: 0.4e-9,
             encoding: 10e-9,
         }
@@ -337,6 +348,18 @@ impl CostModel {
         let inputs: Vec<&Poly> = inputs.iter().collect();
         let matrices = fastest(|| ring.matrix_product(&matrix, &inputs).map(drop))?;
 
+        let raised = digits.raised();
+        let factor = ring.evaluate_subring_f64(&vec![1.0; ring.degree() / RUN], 1, raised, RUN)?;
+        let zero = ring.zero(raised, Domain::Evaluation);
+        let input = ImageInput { digits: &digits, added: [&zero, &zero] };
+        let images = [Image { input, key: None, galois: 1 }; HELD_IMAGES];
+        let row = || (0..HELD_IMAGES).map(|number| (number, &factor)).collect::<Vec<_>>();
+        let runs = fastest(|| {
+            let sums = (0..RUN_SUMS).map(|_| row().into()).collect();
+            ring.hoisted_product_sums(&images, sums).map(drop)
+        })?;
+        let run_macs = 2 * RUN_SUMS * HELD_IMAGES * ring.limb_count(raised);
+
         let encoder = Encoder::new(parameters);
         let level = parameters.max_level();
         let values: Vec<f64> = (0..parameters.slots()).map(|j| (j as f64).sin()).collect();
@@ -347,6 +370,7 @@ impl CostModel {
             conversion_mac: conversions.max(LEAST_CONVERSIONS * decompositions) / decomposition.conversion_macs as f64,
             key_mac: products / Cost::hoisted_product(ring, Basis::chain(chain)).key_macs as f64,
             matrix_mac: matrices / ((MATRIX_SIDE * MATRIX_SIDE * primes) as f64 * degree),
+            run_mac: runs / (run_macs as f64 * degree),
             elementwise: sums / (limbs * degree),
             encoding: encodings / (limbs * degree),
         })
@@ -358,6 +382,7 @@ impl CostModel {
             + self.conversion_mac * cost.conversion_macs as f64
             + self.key_mac * cost.key_macs as f64
             + self.matrix_mac * cost.matrix_macs as f64
+            + self.run_mac * cost.run_macs as f64
             + self.elementwise * cost.elementwise as f64
             + self.encoding * cost.encoded as f64
     }

@@ -92,6 +92,11 @@ impl RnsDigits {
     pub fn basis(&self) -> Basis {
         self.basis
     }
+
+    /// The basis to which the digits are raised.
+    pub fn raised(&self) -> Basis {
+        self.raised
+    }
 }
 
 impl Ring {

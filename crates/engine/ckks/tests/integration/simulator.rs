@@ -343,6 +343,7 @@ fn cost_models_are_measured_quickly_and_add_up() {
         model.conversion_mac,
         model.key_mac,
         model.matrix_mac,
+        model.run_mac,
         model.elementwise,
         model.encoding,
     ];

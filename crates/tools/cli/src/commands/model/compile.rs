@@ -60,6 +60,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    crate::allocator::keep_freed_memory();
     anyhow::ensure!(!arguments.out.exists(), "--out: {} exists; name a new directory", arguments.out.display());
     let (options, wishes) = arguments.options().checked()?;
     let model = Network::load(&arguments.model).with_context(|| arguments.model.display().to_string())?;
