@@ -13,10 +13,10 @@
 //! (input level, keys, bytes of prepared masks) stay in the table, with the limit they would need. If no candidate is
 //! allowed, the error says what is missing.
 //!
-//! Use `CostModel::nominal`: a measured model times sums in cache, but long masks have to be read from memory. The prices
-//! come from `Cost` in `ckks`. There, rotations that share digits and products with masks cost more than their sums
-//! alone, by weights fitted to measured plans. Planning a random permutation needs about 2 seconds of one core for 2^15
-//! or 2^14 entries, and 0.4 for 2^12. `PermutationTask::plan_stages` leaves out networks over several copies and
+//! Use `CostModel::nominal`: a measured model times sums in cache, but long masks have to be read from memory. The
+//! prices come from `Cost` in `ckks`. There, rotations that share digits and products with masks cost more than their
+//! sums alone, by weights fitted to measured plans. Planning a random permutation needs about 2 seconds of one core for
+//! 2^15 or 2^14 entries, and 0.4 for 2^12. `PermutationTask::plan_stages` leaves out networks over several copies and
 //! multi-group networks, for callers that run stages alone: it needs about 1.4 seconds, 0.5 and 0.15.
 //!
 //! A `PlanCache` keeps the results of `PermutationTask::plan` and `PermutationTask::plan_stages` in files, in a

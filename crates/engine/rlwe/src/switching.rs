@@ -126,8 +126,7 @@ impl Ciphertext {
 impl Lifted {
     /// Sums of images of ciphertexts times plaintext polynomials before the division by `P`: `(i, factor)` stands for
     /// `factor` times the image of `images[i].0` under `X -> X^images[i].1`; an element of 1 is the ciphertext itself.
-    /// The polynomials are over [`Ring::switching_basis`]. Images with the same element that follow each other share
-    /// what they read of its key.
+    /// The polynomials are over [`Ring::switching_basis`].
     ///
     /// # Errors
     /// If there are no images, a key is missing, a sum has an image that does not exist, or ciphertexts or polynomials
