@@ -113,10 +113,10 @@ impl Ring {
         Ok(out)
     }
 
-    /// Each sum with `sum factor * image_i` over its pairs `(i, factor)` added: both components, over the basis to which
-    /// the digits are raised. All operands have this basis, and all factors have the same run. One limb is computed
-    /// after the other, with up to [`HELD_IMAGES`] images of it at a time, so that images need not go to memory. Blocks
-    /// of these images stay in the cache for all sums.
+    /// Each sum with `sum factor * image_i` over its pairs `(i, factor)` added: both components, over the basis to
+    /// which the digits are raised. All operands have this basis, and all factors have the same run. One limb is
+    /// computed after the other, with up to [`HELD_IMAGES`] images of it at a time, so that images need not go to
+    /// memory. Blocks of these images stay in the cache for all sums.
     ///
     /// # Errors
     /// If there are no images, runs differ, an operand is over another basis, a key covers fewer chain primes than the
