@@ -57,7 +57,7 @@ pub(crate) fn apply_sums(
     let mut results = Vec::with_capacity(rows.len());
     for group in planned.groups() {
         let mut sums = Sums::new();
-        for numbers in group.parts() {
+        for numbers in group.parts(planned.is_streamed(&group)) {
             let of_row = |result: usize| {
                 let own = rows[result].iter().filter(|(input, _)| numbers.contains(input));
                 own.map(move |&(input, transform)| Term { result, input, transform })

@@ -110,14 +110,16 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The numbers of inputs that are lifted and multiplied at the same time. As many as have so few rotations that all
-    /// are held: they share what is read of the sums.
-    pub(super) fn parts(&self) -> Vec<Vec<usize>> {
+    /// The numbers of inputs that are lifted and multiplied at the same time: those with so few rotations that all are
+    /// held share what is read of the sums. If diagonals are streamed, inputs come one after the other, for the sake of
+    /// memory.
+    pub(super) fn parts(&self, is_streamed: bool) -> Vec<Vec<usize>> {
+        let most = if is_streamed { 1 } else { HELD_IMAGES };
         let mut parts: Vec<Vec<usize>> = Vec::new();
         let mut images = usize::MAX;
         for (&input, babies) in &self.babies {
             images = images.saturating_add(babies.len());
-            match parts.last_mut().filter(|_| images <= HELD_IMAGES) {
+            match parts.last_mut().filter(|_| images <= most) {
                 Some(part) => part.push(input),
                 None => {
                     images = babies.len();

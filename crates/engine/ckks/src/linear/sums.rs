@@ -77,6 +77,11 @@ impl<'a> LinearSums<'a> {
         groups(self.rows.iter().map(|row| row.iter().map(|(input, plan)| (*input, split(plan))).collect()))
     }
 
+    /// Whether a group has diagonals that are encoded whenever they are used.
+    pub(super) fn is_streamed(&self, group: &Group) -> bool {
+        self.rows[group.rows.clone()].iter().flatten().any(|(_, plan)| plan.streamed)
+    }
+
     /// The rotations, to the left: the baby steps, and the differences of successive giant steps of a result.
     pub(crate) fn rotations(&self) -> Vec<usize> {
         let (steps, slots) = (self.first.steps, self.first.parameters.slots());
@@ -122,13 +127,12 @@ impl<'a> LinearSums<'a> {
         let mut most = 0;
         for group in self.groups() {
             let sums: usize = group.giants.iter().map(BTreeSet::len).sum();
-            let parts = group.parts();
+            let is_streamed = self.is_streamed(&group);
+            let parts = group.parts(is_streamed);
             let inputs = parts.iter().map(Vec::len).max().unwrap_or(0);
             let images = parts.iter().map(|part| group.images(part)).max().unwrap_or(0);
             // Results that are done, and a copy of an input, which is needed if the input is at a higher level.
             let held = own * (group.rows.end + 1);
-            let own_rows = self.rows[group.rows.clone()].iter().flatten();
-            let is_streamed = own_rows.into_iter().any(|(_, plan)| plan.streamed);
             let at_once = if is_streamed { STREAMED_IMAGES.min(images) } else { images };
             // A device adds sums to those before; a processor goes on with them.
             let is_again = parts.len() > 1 || is_streamed;
